@@ -140,8 +140,8 @@ class TableMethods:
         BusyError, LockedError
             If another process captures rows into it, or others write.
         """
-        told = self._told("DROP TABLE", "CASCADE" if cascade else "")
-        return told[3].split(", ") if cascade and told[3] else []
+        row = self._change_row("DROP TABLE", "CASCADE" if cascade else "")
+        return row[3].split(", ") if cascade and row[3] else []
 
     def drop_column(self, name: str) -> None:
         """Drop a column. No file is written anew; until files are, undoing the commit brings it back.
@@ -204,12 +204,12 @@ class TableMethods:
 
     def _change(self, verb: str, what: str = "", params: "Parameters | None" = None) -> int:
         """Run a statement that changes the table, and give how many rows it changed."""
-        return int(self._told(verb, what, params)[1])
+        return int(self._change_row(verb, what, params)[1])
 
-    def _told(self, verb: str, what: str, params: "Parameters | None" = None) -> tuple[Any, ...]:
+    def _change_row(self, verb: str, what: str, params: "Parameters | None" = None) -> tuple[Any, ...]:
         """Run a statement that changes the table, and give what it tells."""
-        told: list[tuple[Any, ...]] = self.database.sql(f"{verb} {_name(self.name)} {what}", params).fetchall()
-        return told[0]
+        rows: list[tuple[Any, ...]] = self.database.sql(f"{verb} {_name(self.name)} {what}", params).fetchall()
+        return rows[0]
 
 
 def _option(name: str, value: "int | str | None") -> str:
@@ -225,7 +225,7 @@ def _name(name: str) -> str:
 
 TABLE_METHODS = (
     "frame", "head", "to_arrow", "df", "pl", "fetchall", "__arrow_c_stream__",
-    "delete", "drop", "drop_column", "rename_column", "set_options", "_change", "_told",
+    "delete", "drop", "drop_column", "rename_column", "set_options", "_change", "_change_row",
 )  # fmt: skip
 """Names of the methods that the compiled class of tables gets."""
 

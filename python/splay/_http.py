@@ -222,14 +222,14 @@ _CLASSES_BY_STATUS: dict[int, type[errors.Error]] = {
 def _error(status: int, body: bytes) -> errors.Error:
     """What the server said, as an exception. A proxy in between may answer with something that isn't ours."""
     try:
-        told = json.loads(body)
-        text = str(told["error"])
+        document = json.loads(body)
+        text = str(document["error"])
     except (ValueError, KeyError, TypeError):
-        told, text = {}, body[:200].decode(errors="replace").strip() or http.client.responses.get(status, "no reason")
-    code = told.get("code")
+        document, text = {}, body[:200].decode(errors="replace").strip() or http.client.responses.get(status, "no reason")
+    code = document.get("code")
     kind = _CLASSES.get(code) if code else _CLASSES_BY_STATUS.get(status)
     if kind is None:
-        kind = errors.BusyError if told.get("retryable") else errors.ServerError
+        kind = errors.BusyError if document.get("retryable") else errors.ServerError
     if code == "not_found" and "table" in text:
         kind = errors.NoSuchTableError
     error = kind(text)

@@ -9,7 +9,7 @@ import pyarrow
 def lab_generate(kind: str, count: int, order: str, seed: int) -> pyarrow.RecordBatch: ...
 def lab_compression(
     data: list[tuple[str, list[Any]]],
-    wanted: dict[str, Any],
+    request: dict[str, Any],
     statement: Callable[[pyarrow.RecordBatch], float | None] | None = None,
     progress: Callable[[int, int, float | None, str, str], None] | None = None,
 ) -> tuple[pyarrow.RecordBatch, list[tuple[str, str, str]], int]: ...

@@ -17,16 +17,16 @@ def _frame(self: Database, name: str) -> Any:
 
 def _tables_of(database: Database) -> list[tuple[str, str, str]]:
     """Name, rows and dates of the tables that are shown."""
-    told = []
+    lines = []
     for name in database.tables()[:SHOWN_TABLES]:
         try:
             table = database.table(name)
             dates = [partition.date for partition in table.partitions]
-            told.append((name, f"{table.rows:,} rows", f"{min(dates)} to {max(dates)}" if dates else "no dates"))
+            lines.append((name, f"{table.rows:,} rows", f"{min(dates)} to {max(dates)}" if dates else "no dates"))
         except Error as error:
             # A table that is damaged doesn't hide the others.
-            told.append((name, type(error).__name__, str(error)))
-    return told
+            lines.append((name, type(error).__name__, str(error)))
+    return lines
 
 
 def _text(self: Database) -> str:
@@ -79,8 +79,8 @@ def _load(self: Database, table: str, files: Any, *, progress: Any = None, **opt
         return _load_files(self, table, files, progress=progress or None, **options)
     from splay.frames.progress import Load
 
-    with Load() as told:
-        return _load_files(self, table, files, progress=told, **options)
+    with Load() as bar:
+        return _load_files(self, table, files, progress=bar, **options)
 
 
 def _put(owner: type, **methods: Any) -> None:

@@ -345,7 +345,7 @@ class Cursor:
             # Some tools pass empty parameters where there are none.
             answer = self.connection.database.sql(operation, parameters if parameters else None)
             if list(answer.columns) in (_CHANGE, [*_CHANGE, "dropped"]) and not _QUERY.match(operation):
-                self._written(answer.fetchall()[0])
+                self._note_change(answer.fetchall()[0])
                 return self
             if _WRITING.match(operation):
                 # With RETURNING.
@@ -415,9 +415,9 @@ class Cursor:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _written(self, told: tuple[Any, ...]) -> None:
-        self.rowcount, self.lastcommit = int(told[1]), told[2]
-        self.connection._has_changes = self.connection._has_changes or told[2] is not None or self.rowcount > 0
+    def _note_change(self, row: tuple[Any, ...]) -> None:
+        self.rowcount, self.lastcommit = int(row[1]), row[2]
+        self.connection._has_changes = self.connection._has_changes or row[2] is not None or self.rowcount > 0
 
     def _check(self) -> None:
         if self._is_closed:

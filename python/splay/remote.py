@@ -146,7 +146,7 @@ class Client:
         UnreachableError
             If it doesn't answer.
         """
-        return sorted(str(told["name"]) for told in self._get("/tables"))
+        return sorted(str(table["name"]) for table in self._get("/tables"))
 
     def table(self, name: str) -> "RemoteTable":
         """What a table is. Its rows are ``client[name]``, a lazy frame.
@@ -200,9 +200,9 @@ class Client:
         UnreachableError
             If it doesn't answer.
         """
-        told = self._get("/api/v1/write?" + urllib.parse.urlencode({"producer": producer}, quote_via=urllib.parse.quote))
+        answer = self._get("/api/v1/write?" + urllib.parse.urlencode({"producer": producer}, quote_via=urllib.parse.quote))
         try:
-            number = told["sequence"]
+            number = answer["sequence"]
             return None if number is None else int(number)
         except (ValueError, KeyError, TypeError) as error:
             raise errors.UnreachableError(f"this isn't an answer of a SplayDB server: {error}") from error
@@ -345,7 +345,7 @@ class Client:
         NoSuchTableError, RejectedError, AccessError, UnreachableError, ServerError
             As the server has it.
         """
-        asked = subscription.ask(
+        request = subscription.ask(
             tables if isinstance(tables, str) else list(tables),
             symbols=None if symbols is None else list(symbols),
             columns=None if columns is None else list(columns),
@@ -356,13 +356,13 @@ class Client:
             replay=None if replay is None else dict(replay),
             bars=None if bars is None else dict(bars),
         )
-        return Subscription(self._address, asked)
+        return Subscription(self._address, request)
 
     def _repr_html_(self) -> str:
         """The tables, for a notebook; only the address if the server doesn't answer."""
         try:
-            told = sorted(self._get("/tables"), key=lambda table: str(table["name"]))
-            lines = [(table["name"], f"{table['rows']:,} rows", _dates(table)) for table in told[:SHOWN_TABLES]]
+            tables = sorted(self._get("/tables"), key=lambda table: str(table["name"]))
+            lines = [(table["name"], f"{table['rows']:,} rows", _dates(table)) for table in tables[:SHOWN_TABLES]]
         except (errors.Error, LookupError, TypeError, ValueError) as error:
             lines = [(type(error).__name__, str(error), "")]
         return database_html("splay.Client", self.url, lines)
@@ -384,28 +384,28 @@ class Client:
 class RemoteTable(TableMethods):
     """What a server says of a table, at the time of the question. Its rows are read by the methods of a local table."""
 
-    def __init__(self, told: Mapping[str, Any], database: Client):
+    def __init__(self, description: Mapping[str, Any], database: Client):
         self.database: Client = database
         """The client that asked."""
-        self.name: str = told["name"]
+        self.name: str = description["name"]
         """Its name as it was made."""
-        self.columns: dict[str, str] = {column["name"]: column["type"] for column in told["columns"]}
+        self.columns: dict[str, str] = {column["name"]: column["type"] for column in description["columns"]}
         """Types of its columns by name, without the virtual column ``date``."""
-        self.time: str | None = told["time"]
+        self.time: str | None = description["time"]
         """Name of the time column; None of a reference table without one."""
-        self.key: list[str] | None = told.get("key")
+        self.key: list[str] | None = description.get("key")
         """Columns of the key of a reference table; None of other tables."""
-        self.symbol: str | None = told["symbol"]
+        self.symbol: str | None = description["symbol"]
         """Name of the symbol column, by which rows are ordered before time."""
-        self.time_zone: str = told["time_zone"]
+        self.time_zone: str = description["time_zone"]
         """IANA time zone in which a row's date is taken."""
-        self.day_start: str = told.get("day_start", "00:00")
+        self.day_start: str = description.get("day_start", "00:00")
         """When a date begins by the clock of that zone: ``"17:00"`` of the day before, or ``"00:00"``."""
-        self.rows: int = told["rows"]
+        self.rows: int = description["rows"]
         """Rows of all partitions."""
-        self.bytes: int = told["bytes"]
+        self.bytes: int = description["bytes"]
         """Bytes of all segments and indexes."""
-        self.dates: tuple[str, str] | None = (told["first_date"], told["last_date"]) if told["first_date"] else None
+        self.dates: tuple[str, str] | None = (description["first_date"], description["last_date"]) if description["first_date"] else None
         """First and last date, None of a table without rows."""
 
     def rename(self, name: str) -> "RemoteTable":
@@ -602,7 +602,7 @@ class HttpTransport:
             response = self._address.request(connection, "POST", path, memoryview(body), headers)
             with broken_as_unreachable("the ack broke off"):
                 answer = response.read()
-            told = _ack(answer)
+            ack = _ack(answer)
         except errors.RejectedError as error:
             self._connections.give_back(connection)
             error.table = table
@@ -612,28 +612,28 @@ class HttpTransport:
             connection.close()
             raise
         self._connections.give_back(connection)
-        return told
+        return ack
 
     def close(self) -> None:
         """Close the connections."""
         self._connections.close()
 
 
-def _dates(told: Mapping[str, Any]) -> str:
-    return f"{told['first_date']} to {told['last_date']}" if told["first_date"] else "no dates"
+def _dates(document: Mapping[str, Any]) -> str:
+    return f"{document['first_date']} to {document['last_date']}" if document["first_date"] else "no dates"
 
 
 def _ack(body: bytes) -> Ack:
     try:
-        told = json.loads(body)
+        document = json.loads(body)
         return Ack(
-            sequence=int(told["sequence"]),
-            ack_class=str(told["class"]),
-            rows=int(told["rows"]),
-            duplicate=bool(told["duplicate"]),
-            quarantined=int(told["quarantined"]),
+            sequence=int(document["sequence"]),
+            ack_class=str(document["class"]),
+            rows=int(document["rows"]),
+            duplicate=bool(document["duplicate"]),
+            quarantined=int(document["quarantined"]),
             # Servers of before say nothing of them.
-            duplicate_rows=int(told.get("duplicate_rows", 0)),
+            duplicate_rows=int(document.get("duplicate_rows", 0)),
         )
     except (ValueError, KeyError, TypeError) as error:
         raise errors.UnreachableError(f"this is no ack of a SplayDB server: {body[:200]!r}") from error

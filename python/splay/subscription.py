@@ -114,11 +114,11 @@ class Subscription:
         """A message of text; one that tells an error raises it."""
         if message is None or message[0] != _TEXT:
             raise errors.UnreachableError("the server sent what is no message of a subscription")
-        told: dict[str, Any] = json.loads(message[1])
-        if "error" in told:
+        reply: dict[str, Any] = json.loads(message[1])
+        if "error" in reply:
             self.close()
             raise self._address.error(0, message[1])
-        return told
+        return reply
 
     def close(self) -> None:
         """End the subscription."""
@@ -265,9 +265,9 @@ class _WebSocket:
         found = self._peek(size, until)
         if found is None:
             return None
-        taken = found[:size]
+        rows = found[:size]
         del self._buffer[:size]
-        return taken
+        return rows
 
     def _until(self, mark: bytes) -> bytearray:
         while mark not in self._buffer:
@@ -301,6 +301,6 @@ def ask(
     bars: dict[str, Any] | None,
 ) -> dict[str, Any]:
     """A subscription as it is asked for; what isn't given is left to the server."""
-    asked: dict[str, Any] = {"table" if isinstance(tables, str) else "tables": tables, "from": start, "slow": slow}
-    given = {"symbols": symbols, "columns": columns, "after": after, "credit": credit, "replay": replay, "bars": bars}
-    return asked | {name: value for name, value in given.items() if value is not None}
+    request: dict[str, Any] = {"table" if isinstance(tables, str) else "tables": tables, "from": start, "slow": slow}
+    options = {"symbols": symbols, "columns": columns, "after": after, "credit": credit, "replay": replay, "bars": bars}
+    return request | {name: value for name, value in options.items() if value is not None}

@@ -1,4 +1,4 @@
-//! Answers: what `Database.sql` gives.
+//! Answers of `Database.sql`.
 
 use std::sync::{Mutex, PoisonError};
 

@@ -43,7 +43,7 @@ impl PyCapture {
 
 #[pymethods]
 impl PyCapture {
-    /// What was found in the journal.
+    /// The result of the journal's recovery.
     #[getter]
     fn recovered(&self) -> &str {
         &self.recovered
@@ -98,7 +98,7 @@ impl PyCapture {
         Ok(py.detach(|| self.capture.roll(None))?.partitions)
     }
 
-    /// What was done, and what is held.
+    /// The counters and the state of capture.
     fn status<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let status = self.capture.status();
         let found = py.import("json")?.call_method1("loads", (status.to_json(),))?;
@@ -136,8 +136,8 @@ impl PyCapture {
 }
 
 /// Settings by their names, as a server's settings have them.
-fn parse(given: Option<&Bound<'_, PyDict>>) -> PyResult<CaptureSettings> {
-    let Some(given) = given else { return Ok(CaptureSettings::default()) };
-    let text: String = given.py().import("json")?.call_method1("dumps", (given,))?.extract()?;
+fn parse(options: Option<&Bound<'_, PyDict>>) -> PyResult<CaptureSettings> {
+    let Some(options) = options else { return Ok(CaptureSettings::default()) };
+    let text: String = options.py().import("json")?.call_method1("dumps", (options,))?.extract()?;
     CaptureSettings::from_json(&text).map_err(|error| PyValueError::new_err(format!("settings of capture: {error}")))
 }

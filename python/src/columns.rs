@@ -1,4 +1,4 @@
-//! Columns of a frame: which types they get in a new table, and which of them is the time and which the symbol.
+//! Columns of a frame: their types in a new table, and the choice of the time and the symbol column.
 //!
 //! The names that are looked for, and their order, are those of the importer: a frame and a file make the same table.
 
@@ -7,7 +7,7 @@ use arrow::datatypes::{Field, Schema};
 use splay_import::{SAMPLE_ROWS, SYMBOL_NAMES, TIME_NAMES, TextSample, natural_type, reference_symbol};
 use splay_store::{ColumnSpec, ColumnType, DayStart, Error, Reference, Result, TableSpec};
 
-/// What the caller says about the table; what is not said is guessed, or as the table has it.
+/// The caller's options for the table. Options that are missing are guessed, or taken from the existing table.
 #[derive(Debug, Default)]
 pub(crate) struct NewTableOptions {
     pub(crate) time: Option<String>,
@@ -37,8 +37,10 @@ pub(crate) fn new_table(table: &str, frame: &Schema, table_options: &NewTableOpt
         let wished = table_options.types.iter().find(|(name, _)| name.eq_ignore_ascii_case(field.name()));
         let found = wished.map(|(_, wished)| wished.clone()).or_else(|| natural_type(field.data_type()));
         let found = found.ok_or_else(|| {
-            let (name, held) = (field.name(), field.data_type());
-            wrong(format!("column {name:?} has the Arrow type {held}, which a table can't have; name one in types"))
+            let (name, data_type) = (field.name(), field.data_type());
+            wrong(format!(
+                "column {name:?} has the Arrow type {data_type}, which a table can't have; name one in types"
+            ))
         })?;
         columns.push(ColumnSpec::new(field.name(), found));
     }
@@ -55,8 +57,8 @@ pub(crate) fn new_table(table: &str, frame: &Schema, table_options: &NewTableOpt
         None => guess_time(&columns).ok_or_else(|| wrong(no_time(&columns))),
     }?;
     if !matches!(columns[time].column_type, ColumnType::Timestamp | ColumnType::Date) {
-        let (name, held) = (&columns[time].name, &columns[time].column_type);
-        return Err(wrong(format!("the time column {name:?} is {held}; it must be a timestamp or a date")));
+        let (name, data_type) = (&columns[time].name, &columns[time].column_type);
+        return Err(wrong(format!("the time column {name:?} is {data_type}; it must be a timestamp or a date")));
     }
     columns[time].column_type = ColumnType::Timestamp;
     let symbol = match table_options.symbol.as_deref() {
@@ -68,8 +70,8 @@ pub(crate) fn new_table(table: &str, frame: &Schema, table_options: &NewTableOpt
     };
     if let Some(symbol) = symbol {
         if !is_text(&columns[symbol].column_type) {
-            let (name, held) = (&columns[symbol].name, &columns[symbol].column_type);
-            return Err(wrong(format!("the symbol column {name:?} is {held}; it must be text")));
+            let (name, data_type) = (&columns[symbol].name, &columns[symbol].column_type);
+            return Err(wrong(format!("the symbol column {name:?} is {data_type}; it must be text")));
         }
         columns[symbol].column_type = ColumnType::Symbol;
     }
@@ -90,9 +92,9 @@ pub(crate) fn find_symbols(spec: &mut TableSpec, first: &[RecordBatch], table_op
         }
         let (mut sample, mut left) = (TextSample::default(), SAMPLE_ROWS);
         for values in first.iter().filter_map(|rows| rows.column_by_name(&column.name)) {
-            let taken = left.min(values.len());
-            sample.add(&values.slice(0, taken));
-            left -= taken;
+            let rows = left.min(values.len());
+            sample.add(&values.slice(0, rows));
+            left -= rows;
         }
         if sample.is_of_symbols() {
             column.column_type = ColumnType::Symbol;
@@ -142,7 +144,7 @@ pub(crate) fn existing_table(
         let them = extra.join(", ");
         return Err(wrong(format!("it has no place for the frame's columns {them}; add them with Table.add_column")));
     }
-    let is = |given: &Option<String>, own: &str| given.as_deref().is_none_or(|given| given.eq_ignore_ascii_case(own));
+    let is = |name: &Option<String>, own: &str| name.as_deref().is_none_or(|name| name.eq_ignore_ascii_case(own));
     if !is(&table_options.time, &existing.time) {
         return Err(wrong(match existing.has_hidden_time() {
             true => "it has no time column".to_owned(),
@@ -195,8 +197,10 @@ fn is_text(column_type: &ColumnType) -> bool {
 
 /// A timestamp with a known name, else the first timestamp, else a date with a known name.
 fn guess_time(columns: &[ColumnSpec]) -> Option<usize> {
-    let named = |wanted: ColumnType| {
-        TIME_NAMES.iter().find_map(|name| find(columns, name).filter(|place| columns[*place].column_type == wanted))
+    let named = |column_type: ColumnType| {
+        TIME_NAMES
+            .iter()
+            .find_map(|name| find(columns, name).filter(|place| columns[*place].column_type == column_type))
     };
     named(ColumnType::Timestamp)
         .or_else(|| columns.iter().position(|column| column.column_type == ColumnType::Timestamp))

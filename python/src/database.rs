@@ -1,4 +1,4 @@
-//! Databases: opening, loading, writing, asking.
+//! Databases: open, load, write and query them.
 
 use std::path::PathBuf;
 
@@ -257,8 +257,8 @@ fn options(
     })
 }
 
-fn pairs(given: Option<&Bound<'_, PyDict>>) -> PyResult<Option<Vec<(String, String)>>> {
-    given.map(|given| given.iter().map(|pair| pair_of(&pair)).collect()).transpose()
+fn pairs(dict: Option<&Bound<'_, PyDict>>) -> PyResult<Option<Vec<(String, String)>>> {
+    dict.map(|dict| dict.iter().map(|pair| pair_of(&pair)).collect()).transpose()
 }
 
 fn pair_of((column, name): &(Bound<'_, PyAny>, Bound<'_, PyAny>)) -> PyResult<(String, String)> {

@@ -6,7 +6,7 @@
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-/// What can go wrong in this package.
+/// The errors of this package.
 #[derive(Debug)]
 pub(crate) enum Failure {
     Store(splay_store::Error),

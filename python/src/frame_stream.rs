@@ -103,7 +103,7 @@ fn drop_buffers_of_nulls(array: &mut FFI_ArrowArray, fields: &Fields) {
     }
 }
 
-/// What a stream says of its failure.
+/// The error message of a stream.
 fn failure(stream: &mut FFI_ArrowArrayStream, code: i32) -> ArrowError {
     let text = stream.get_last_error.and_then(|get_last_error| {
         // SAFETY: the stream isn't released, and its text is copied before it is called again.

@@ -1,4 +1,4 @@
-//! The laboratory of compression: what `splay.lab` calls.
+//! The laboratory of compression, as `splay.lab` calls it.
 //!
 //! Results cross as Arrow tables, so that choices over them are made by the same code as in the command.
 
@@ -18,7 +18,7 @@ use crate::signals::Signals;
 use crate::write::batches;
 
 /// A value of a text.
-fn parsed<T: std::str::FromStr<Err = String>>(text: &str) -> Result<T> {
+fn parse<T: std::str::FromStr<Err = String>>(text: &str) -> Result<T> {
     text.parse().map_err(|reason: String| pyo3::exceptions::PyValueError::new_err(reason).into())
 }
 
@@ -36,13 +36,13 @@ fn results(rows: &Bound<'_, PyAny>) -> Result<Vec<Measurement>> {
 /// A generated list as a batch of one column.
 #[pyfunction]
 pub(crate) fn lab_generate(py: Python<'_>, kind: &str, count: usize, order: &str, seed: u64) -> Result<Py<PyAny>> {
-    let list = List { kind: parsed::<Kind>(kind)?, count, order: parsed::<Order>(order)?, seed };
+    let list = List { kind: parse::<Kind>(kind)?, count, order: parse::<Order>(order)?, seed };
     let column = list.column()?;
     let batch = RecordBatch::try_from_iter([(column.name(), std::sync::Arc::clone(column.values()))]);
     to_python(py, batch.map_err(splay_store::Error::from)?)
 }
 
-/// What is measured, and how.
+/// The measurements to make.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct CompressionRequest {
@@ -74,16 +74,16 @@ impl CompressionRequest {
 ///
 /// Gives the results, the schemes that were skipped with data and reason, and how many tests the budget left.
 #[pyfunction]
-#[pyo3(signature = (data, wanted, statement=None, progress=None))]
+#[pyo3(signature = (data, request, statement=None, progress=None))]
 pub(crate) fn lab_compression(
     py: Python<'_>,
     data: Vec<(String, Vec<Bound<'_, PyAny>>)>,
-    wanted: CompressionRequest,
+    request: CompressionRequest,
     statement: Option<Py<PyAny>>,
     progress: Option<Py<PyAny>>,
 ) -> Result<(Py<PyAny>, Vec<(String, String, String)>, usize)> {
     let data = data.iter().map(|(name, lists)| dataset(name, lists)).collect::<Result<Vec<_>>>()?;
-    let outcome = py.detach(|| measured(&data, &wanted, statement, progress))?;
+    let outcome = py.detach(|| run_measurements(&data, &request, statement, progress))?;
     let skipped = outcome.skipped.into_iter().map(|skipped| (skipped.scheme, skipped.data, skipped.reason));
     Ok((to_python(py, lab::to_batch(&outcome.rows)?)?, skipped.collect(), outcome.remaining))
 }
@@ -100,17 +100,17 @@ fn dataset(name: &str, lists: &[Bound<'_, PyAny>]) -> Result<Dataset> {
 }
 
 /// Runs the tests; call it detached. What Python code raises ends it.
-fn measured(
+fn run_measurements(
     data: &[Dataset],
-    wanted: &CompressionRequest,
+    request: &CompressionRequest,
     statement: Option<Py<PyAny>>,
     progress: Option<Py<PyAny>>,
 ) -> Result<Outcome> {
-    let schemes = lab::schemes(parsed::<SchemeSet>(&wanted.schemes)?, &wanted.codecs, wanted.scheme.as_deref());
+    let schemes = lab::schemes(parse::<SchemeSet>(&request.schemes)?, &request.codecs, request.scheme.as_deref());
     let (raised, raised_by_statement) = (std::cell::RefCell::new(None), std::cell::RefCell::new(None));
     let mut signals = Signals::new();
     let mut observer = |done: lab::Progress<'_>| {
-        let told = signals.check().and_then(|()| told(progress.as_ref(), done));
+        let told = signals.check().and_then(|()| report_progress(progress.as_ref(), done));
         match told {
             Ok(()) => ControlFlow::Continue(()),
             Err(error) => {
@@ -119,12 +119,12 @@ fn measured(
             }
         }
     };
-    let settings = wanted.settings();
+    let settings = request.settings();
     let outcome = match &statement {
         None => lab::run(data, &schemes, &settings, None, &mut observer),
         Some(statement) => {
             let mut runner = |rows: &RecordBatch| {
-                timed(statement, rows).map_err(|error| {
+                time_statement(statement, rows).map_err(|error| {
                     let text = error.to_string();
                     raised_by_statement.replace(Some(error));
                     text
@@ -139,14 +139,14 @@ fn measured(
     }
 }
 
-fn told(progress: Option<&Py<PyAny>>, done: lab::Progress<'_>) -> PyResult<()> {
+fn report_progress(progress: Option<&Py<PyAny>>, done: lab::Progress<'_>) -> PyResult<()> {
     let Some(progress) = progress else { return Ok(()) };
     let left = done.time_remaining.map(|left| left.as_secs_f64());
     Python::attach(|py| progress.call1(py, (done.done, done.total, left, done.data, done.scheme)).map(|_| ()))
 }
 
 /// The seconds that the statement says it took, or else those of the call.
-fn timed(statement: &Py<PyAny>, rows: &RecordBatch) -> PyResult<Duration> {
+fn time_statement(statement: &Py<PyAny>, rows: &RecordBatch) -> PyResult<Duration> {
     Python::attach(|py| {
         let rows = PyRecordBatch::new(rows.clone()).into_pyarrow(py)?;
         let start = Instant::now();
@@ -186,7 +186,7 @@ pub(crate) fn lab_extremes(rows: &Bound<'_, PyAny>) -> Result<Vec<(&'static str,
 #[pyfunction]
 pub(crate) fn lab_best(py: Python<'_>, rows: &Bound<'_, PyAny>, metric: &str) -> Result<Py<PyAny>> {
     let rows = results(rows)?;
-    let best: Vec<Measurement> = lab::best(&rows, parsed::<Metric>(metric)?).into_iter().cloned().collect();
+    let best: Vec<Measurement> = lab::best(&rows, parse::<Metric>(metric)?).into_iter().cloned().collect();
     to_python(py, lab::to_batch(&best)?)
 }
 
@@ -208,14 +208,14 @@ pub(crate) fn lab_choose(
     let limits = Limits { min_factor, max_write_ms, max_read_ms, max_block_us, max_memory, max_query_ms };
     let rows = results(rows)?;
     let chosen: Vec<Measurement> =
-        lab::choose(&rows, &limits, parsed::<Metric>(order_by)?).into_iter().cloned().collect();
+        lab::choose(&rows, &limits, parse::<Metric>(order_by)?).into_iter().cloned().collect();
     to_python(py, lab::to_batch(&chosen)?)
 }
 
 /// The Pareto front by some metrics.
 #[pyfunction]
 pub(crate) fn lab_front(py: Python<'_>, rows: &Bound<'_, PyAny>, metrics: Vec<String>) -> Result<Py<PyAny>> {
-    let metrics = metrics.iter().map(|metric| parsed::<Metric>(metric)).collect::<Result<Vec<_>>>()?;
+    let metrics = metrics.iter().map(|metric| parse::<Metric>(metric)).collect::<Result<Vec<_>>>()?;
     let rows = results(rows)?;
     let front: Vec<Measurement> = lab::front(&rows, &metrics).into_iter().cloned().collect();
     to_python(py, lab::to_batch(&front)?)

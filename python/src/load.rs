@@ -87,7 +87,7 @@ fn run(import: Import, load: &mut splay_store::Load, progress: Option<&Py<PyAny>
     Ok(report)
 }
 
-/// What becomes of malformed rows, in the caller's words.
+/// The treatment of malformed rows, by its name in Python.
 ///
 /// # Errors
 /// `ValueError` for other words, or a path that is missing or of no use.
@@ -105,12 +105,12 @@ pub(crate) fn on_error(word: &str, quarantine_path: Option<PathBuf>) -> PyResult
 ///
 /// # Errors
 /// `ValueError` for a name that is not a type.
-pub(crate) fn types(given: Option<Vec<(String, String)>>) -> PyResult<Vec<(String, ColumnType)>> {
+pub(crate) fn types(pairs: Option<Vec<(String, String)>>) -> PyResult<Vec<(String, ColumnType)>> {
     let parse = |(column, name): (String, String)| match name.parse() {
         Ok(parsed) => Ok((column, parsed)),
         Err(reason) => Err(PyValueError::new_err(format!("types[{column:?}]: {reason}"))),
     };
-    given.unwrap_or_default().into_iter().map(parse).collect()
+    pairs.unwrap_or_default().into_iter().map(parse).collect()
 }
 
 /// A tier by name.
@@ -129,7 +129,7 @@ pub(crate) fn publish(name: &str) -> PyResult<Publish> {
     name.parse().map_err(PyValueError::new_err)
 }
 
-/// What a partition spans by name.
+/// The span of a partition, by name.
 ///
 /// # Errors
 /// `ValueError` for another name.
@@ -157,7 +157,7 @@ pub(crate) fn file_format(name: &str) -> PyResult<FileFormat> {
     }
 }
 
-/// Which stored rows a load replaces.
+/// The stored rows that a load replaces.
 ///
 /// # Errors
 /// `ValueError` for another word.
@@ -173,7 +173,7 @@ pub(crate) fn replace(what: Option<&str>) -> PyResult<Replace> {
     }
 }
 
-/// What becomes of a row whose key is there already.
+/// The action for a row whose key is there already.
 ///
 /// # Errors
 /// `ValueError` for another word.
@@ -188,7 +188,7 @@ pub(crate) fn on_conflict(word: &str) -> PyResult<OnConflict> {
     }
 }
 
-/// Which duplicates a load looks for, and what becomes of them.
+/// The duplicates that a load looks for, and the action for them.
 ///
 /// # Errors
 /// `ValueError` for other words, `TypeError` for other types.
@@ -220,14 +220,14 @@ pub(crate) fn dedupe(by: Option<&Bound<'_, PyAny>>, then: &str) -> PyResult<Opti
 ///
 /// # Errors
 /// `TypeError` for anything else.
-pub(crate) fn one_or_many(given: Option<&Bound<'_, PyAny>>) -> PyResult<Vec<String>> {
-    match given.filter(|given| !given.is_none()) {
+pub(crate) fn one_or_many(object: Option<&Bound<'_, PyAny>>) -> PyResult<Vec<String>> {
+    match object.filter(|object| !object.is_none()) {
         None => Ok(Vec::new()),
-        Some(given) => given.extract::<String>().map(|one| vec![one]).or_else(|_| given.extract()),
+        Some(object) => object.extract::<String>().map(|one| vec![one]).or_else(|_| object.extract()),
     }
 }
 
-/// What makes a new table a reference table: a key, of one column or several, which may be none, or an effective date.
+/// The options that make a new table a reference table: a key of one or several columns, or of none, or an effective date.
 ///
 /// # Errors
 /// `TypeError` for a key that is no text and no list of texts.

@@ -30,24 +30,24 @@ const DIGITS_MAX: usize = 38;
 ///
 /// # Errors
 /// `TypeError` for a value that SQL has no type for, `OverflowError` and `ValueError` for one out of its type's range.
-pub(crate) fn parameters(given: Option<&Bound<'_, PyAny>>) -> PyResult<Parameters> {
-    let Some(given) = given else { return Ok(Parameters::None) };
-    if let Ok(named) = given.cast::<PyDict>() {
+pub(crate) fn parameters(params: Option<&Bound<'_, PyAny>>) -> PyResult<Parameters> {
+    let Some(params) = params else { return Ok(Parameters::None) };
+    if let Ok(named) = params.cast::<PyDict>() {
         let mut values = HashMap::new();
         for (name, value) in named {
             let name: String = name.extract().map_err(|_| PyTypeError::new_err("names of params must be str"))?;
-            let value = scalar(&value).map_err(|error| with_place(given.py(), &name, &error))?;
+            let value = scalar(&value).map_err(|error| with_place(params.py(), &name, &error))?;
             values.insert(name.trim_start_matches('$').to_owned(), value);
         }
         return Ok(Parameters::Named(values));
     }
-    if given.is_instance_of::<PyString>() {
+    if params.is_instance_of::<PyString>() {
         return Err(PyTypeError::new_err("params must be a list or a dict of values, not one str"));
     }
     let mut values = Vec::new();
-    for (place, value) in given.try_iter()?.enumerate() {
+    for (place, value) in params.try_iter()?.enumerate() {
         let place = (place + 1).to_string();
-        values.push(scalar(&value?).map_err(|error| with_place(given.py(), &place, &error))?);
+        values.push(scalar(&value?).map_err(|error| with_place(params.py(), &place, &error))?);
     }
     Ok(Parameters::Positional(values))
 }

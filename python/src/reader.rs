@@ -1,4 +1,4 @@
-//! The rows of an answer on their way to one reader.
+//! Hands the rows of an answer to one reader.
 //!
 //! - An answer's rows are read once. Who reads the first batch has them; all others are told so.
 //! - While a batch is awaited the interpreter is free, and Ctrl-C is looked for.
@@ -104,7 +104,7 @@ impl Reader {
     /// Waits for the next batch; call it detached. `None` after the last.
     ///
     /// # Errors
-    /// What the statement reports, what a signal's handler raises, [`Failure::Consumed`].
+    /// The errors of the statement, the exception of a signal's handler, [`Failure::Consumed`].
     pub(crate) fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
         loop {
             if let Err(error) = self.signals.check() {

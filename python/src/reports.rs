@@ -1,4 +1,4 @@
-//! What calls report: plain, frozen values.
+//! The reports of calls: plain, frozen values.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 
 use crate::dates;
 
-/// What a load or a write did.
+/// The result of a load or a write.
 #[pyclass(frozen, get_all, module = "splay")]
 #[derive(Debug)]
 pub(crate) struct LoadReport {
@@ -57,7 +57,7 @@ impl LoadReport {
     }
 }
 
-/// What was read of one file.
+/// The result of reading one file.
 #[pyclass(frozen, get_all, module = "splay")]
 #[derive(Debug)]
 pub(crate) struct FileReport {
@@ -74,7 +74,7 @@ impl FileReport {
     }
 }
 
-/// What a compaction did.
+/// The result of a compaction.
 #[pyclass(frozen, get_all, module = "splay")]
 #[derive(Debug)]
 pub(crate) struct CompactReport {
@@ -95,7 +95,7 @@ impl CompactReport {
     }
 }
 
-/// What a publication left the Delta table with.
+/// The state of the Delta table after a publication.
 #[pyclass(frozen, module = "splay")]
 #[derive(Debug)]
 pub(crate) struct PublishReport(pub(crate) splay_store::PublishReport);

@@ -1,4 +1,4 @@
-//! Ctrl-C: how long work that Python waits for may go on without looking for it.
+//! Ctrl-C: bounds the time between two checks for signals while Python waits.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -36,7 +36,7 @@ impl Signals {
     /// Looks if it is time.
     ///
     /// # Errors
-    /// What the signal's handler raised, usually `KeyboardInterrupt`.
+    /// The exception of the signal's handler, usually `KeyboardInterrupt`.
     pub(crate) fn check(&mut self) -> PyResult<()> {
         if self.is_due() { look() } else { Ok(()) }
     }
@@ -45,7 +45,7 @@ impl Signals {
 /// Starts a statement; call it detached. One that runs as a tick plan does its work here, and Ctrl-C ends it.
 ///
 /// # Errors
-/// What the statement reports, and what a signal's handler raises.
+/// The errors of the statement, and the exception of a signal's handler.
 pub(crate) fn start(session: &Session, text: &str, parameters: Parameters) -> Result<Answer> {
     let interrupt = Interrupt::new();
     let is_raised = || interrupt.is_raised();

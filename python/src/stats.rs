@@ -1,4 +1,4 @@
-//! What a statement cost, as Python sees it.
+//! The cost of a statement, as Python sees it.
 
 use pyo3::prelude::*;
 use splay_sql::StatementStats;
@@ -24,7 +24,7 @@ impl Kept {
     }
 }
 
-/// What a statement cost.
+/// The cost of a statement.
 #[pyclass(frozen, module = "splay")]
 #[derive(Debug)]
 pub(crate) struct Stats(pub(crate) StatementStats);

@@ -1,4 +1,4 @@
-//! Tables: what they are, and their upkeep.
+//! Tables: their properties and their maintenance.
 
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -214,7 +214,7 @@ impl PyTable {
         Ok(py.detach(|| self.table.commits(count))?.into_iter().map(Commit::new).collect())
     }
 
-    /// What each column takes in each segment.
+    /// The storage of each column in each segment.
     fn storage(&self, py: Python<'_>) -> Result<Vec<Py<PyDict>>> {
         let snapshot = py.detach(|| self.table.stored())?;
         let mut rows = Vec::new();
@@ -302,7 +302,7 @@ impl PyTable {
         Ok(())
     }
 
-    /// What a partition spans.
+    /// The span of a partition.
     #[getter]
     fn partition(&self, py: Python<'_>) -> Result<String> {
         Ok(py.detach(|| self.table.stored())?.spec().partition.to_string())

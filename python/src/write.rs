@@ -1,4 +1,4 @@
-//! Frames into tables: batch by batch, whoever made them.
+//! Writes frames into tables, batch by batch, from any Arrow producer.
 
 use arrow::array::{RecordBatch, RecordBatchReader};
 use arrow::datatypes::Schema;
@@ -50,12 +50,12 @@ pub(crate) fn write(
     if options.dedupe.is_some() {
         splay_capture::settle(database)?;
     }
-    let Frame { spec, rows, kept } = fitting_table(database, table, rows, table_options)?;
+    let Frame { spec, rows, positions } = fitting_table(database, table, rows, table_options)?;
     let mut load = database.load(&spec, options)?;
     let fits = load.spec().clone();
     let (fitter, mut signals, mut before) = (Fitter::new(&fits), Signals::new(), 0);
     for batch in rows {
-        let batch = batch.and_then(|batch| batch.project(&kept)).map_err(Error::from)?;
+        let batch = batch.and_then(|batch| batch.project(&positions)).map_err(Error::from)?;
         for slice in slices(&batch) {
             signals.check()?;
             let added = fitter.fit(&slice).and_then(|rows| load.append(&rows));
@@ -68,11 +68,11 @@ pub(crate) fn write(
 
 /// A frame, and the table that it goes into.
 struct Frame {
-    /// What the table is, or shall be if there is none.
+    /// The table's schema; of a new table, the schema that it gets.
     spec: TableSpec,
     rows: Batches,
     /// The columns that go into it. The date of a table that doesn't keep one is among them, to be compared.
-    kept: Vec<usize>,
+    positions: Vec<usize>,
 }
 
 type Batches = Box<dyn Iterator<Item = std::result::Result<RecordBatch, ArrowError>> + Send>;
@@ -84,24 +84,24 @@ fn fitting_table(
     table_options: &NewTableOptions,
 ) -> Result<Frame> {
     let (existing, frame) = (existing(database, table)?, rows.schema());
-    let kept = kept_columns(&frame, existing.as_ref());
-    let frame = frame.project(&kept).map_err(Error::from)?;
+    let positions = stored_columns(&frame, existing.as_ref());
+    let frame = frame.project(&positions).map_err(Error::from)?;
     if let Some(existing) = &existing {
         return Ok(Frame {
             spec: columns::existing_table(existing, &frame, table_options)?,
             rows: Box::new(rows),
-            kept,
+            positions,
         });
     }
     let (mut spec, mut rows): (_, Batches) = (columns::new_table(table, &frame, table_options)?, Box::new(rows));
     let own_date = table_options.types.iter().any(|(name, _)| name.eq_ignore_ascii_case(DATE_COLUMN));
     let has_text = spec.columns.iter().any(|column| column.column_type == ColumnType::Text);
     if !has_text && (own_date || spec.without_date().is_none()) {
-        return Ok(Frame { spec, rows, kept });
+        return Ok(Frame { spec, rows, positions });
     }
     // The first rows tell which texts are symbols, and whether the dates are those of the times.
     let first = first_batches(&mut rows, SAMPLE_ROWS);
-    let samples = first.iter().flatten().map(|batch| batch.project(&kept));
+    let samples = first.iter().flatten().map(|batch| batch.project(&positions));
     let samples = samples.collect::<std::result::Result<Vec<_>, _>>().map_err(Error::from)?;
     columns::find_symbols(&mut spec, &samples, table_options);
     if let Some(other) = spec.without_date().filter(|_| !own_date) {
@@ -113,19 +113,19 @@ fn fitting_table(
             spec = other;
         }
     }
-    Ok(Frame { spec, rows: Box::new(first.into_iter().chain(rows)), kept })
+    Ok(Frame { spec, rows: Box::new(first.into_iter().chain(rows)), positions })
 }
 
 /// The first batches with rows, until they have so many together or one can't be read, which is then the last.
 fn first_batches(rows: &mut Batches, enough: usize) -> Vec<std::result::Result<RecordBatch, ArrowError>> {
-    let (mut first, mut taken) = (Vec::new(), 0);
-    while taken < enough {
+    let (mut first, mut count) = (Vec::new(), 0);
+    while count < enough {
         let Some(batch) = rows.next() else { break };
         let Ok(read) = &batch else {
             first.push(batch);
             break;
         };
-        taken += read.num_rows();
+        count += read.num_rows();
         if read.num_rows() > 0 {
             first.push(batch);
         }
@@ -143,11 +143,11 @@ pub(crate) fn one_batch(
     rows: Box<dyn RecordBatchReader + Send>,
     table_options: &NewTableOptions,
 ) -> Result<(TableSpec, RecordBatch)> {
-    let Frame { spec, rows, kept } = fitting_table(database, table, rows, table_options)?;
+    let Frame { spec, rows, positions } = fitting_table(database, table, rows, table_options)?;
     let fitter = Fitter::new(&spec);
     let mut parts = Vec::new();
     for batch in rows {
-        parts.push(fitter.fit(&batch.and_then(|batch| batch.project(&kept)).map_err(Error::from)?)?);
+        parts.push(fitter.fit(&batch.and_then(|batch| batch.project(&positions)).map_err(Error::from)?)?);
     }
     let rows = match parts.as_slice() {
         [one] => one.clone(),
@@ -156,7 +156,7 @@ pub(crate) fn one_batch(
     Ok((spec, rows))
 }
 
-/// What a table is, or `None` if there is none of that name.
+/// The schema of a table, or `None` if there is none of that name.
 ///
 /// # Errors
 /// Those of the store.
@@ -169,7 +169,7 @@ pub(crate) fn existing(database: &Database, table: &str) -> Result<Option<TableS
 }
 
 /// All columns but those that pandas made from an index without a name.
-fn kept_columns(frame: &Schema, existing: Option<&TableSpec>) -> Vec<usize> {
+fn stored_columns(frame: &Schema, existing: Option<&TableSpec>) -> Vec<usize> {
     let is_wanted = |name: &str| existing.is_some_and(|spec| spec.position(name).is_some());
     let fields = frame.fields().iter().enumerate();
     fields.filter(|(_, field)| !columns::is_unnamed_index(field) || is_wanted(field.name())).map(|(i, _)| i).collect()

@@ -14,7 +14,7 @@ use crate::error::Result;
 use crate::expr::{Columns, Expr, Value};
 use crate::filter_mask::FilterMask;
 
-/// Conditions with their values, and the value where none of them holds: null without one.
+/// Conditions with their values, and the value if no condition holds: null if there is none.
 pub(crate) struct Choice<'a> {
     pub branches: &'a [(Expr, Expr)],
     pub otherwise: Option<&'a Expr>,
@@ -31,12 +31,12 @@ impl Choice<'_> {
         for (condition, value) in self.branches.iter().rev() {
             let mask = codes::condition(condition, columns, constants)?;
             let value = value.evaluate(columns, constants)?;
-            result = chosen(&mask, &value, &result)?;
+            result = choose_values(&mask, &value, &result)?;
         }
         Ok(result)
     }
 
-    /// The values, each computed for the rows that ask for it.
+    /// The values; each is computed only for the rows that select it.
     pub fn as_asked(&self, columns: &dyn Columns, constants: &[ArrayRef]) -> Result<Value> {
         let mut result = self.null();
         let mut open = BooleanArray::from(vec![true; columns.rows()]);
@@ -44,11 +44,11 @@ impl Choice<'_> {
             let rows = SomeRows::selected(columns, open.clone());
             let holds = codes::condition(condition, &rows, constants)?;
             let selected = spread(&open, &holds);
-            result = put(&selected, value, &result, columns, constants)?;
+            result = compute_rows(&selected, value, &result, columns, constants)?;
             open = BooleanArray::new(open.values() & &!selected.values(), None);
         }
         match self.otherwise {
-            Some(value) => put(&open, value, &result, columns, constants),
+            Some(value) => compute_rows(&open, value, &result, columns, constants),
             None => Ok(result),
         }
     }
@@ -58,12 +58,12 @@ impl Choice<'_> {
     }
 }
 
-fn chosen(mask: &BooleanArray, value: &Value, other: &Value) -> Result<Value> {
+fn choose_values(mask: &BooleanArray, value: &Value, other: &Value) -> Result<Value> {
     Ok(Value::Array(value.with_datum(|value| other.with_datum(|other| choose(mask, value, other)))?))
 }
 
-/// The values of an expression in the rows of a mask, in the others those that there are.
-fn put(
+/// The values of an expression in the rows of a mask, and `others` in all other rows.
+fn compute_rows(
     selected: &BooleanArray,
     value: &Expr,
     others: &Value,
@@ -78,16 +78,16 @@ fn put(
         Value::Array(array) => Value::Array(take(&array, &places(selected), None)?),
         one => one,
     };
-    chosen(selected, &value, others)
+    choose_values(selected, &value, others)
 }
 
-/// For each row that a mask sets its place among these, for others null.
+/// For each row of a mask its position among the set rows; null if it isn't set.
 fn places(mask: &BooleanArray) -> UInt32Array {
     let mut next = 0u32..;
     mask.values().iter().map(|is_set| if is_set { next.next() } else { None }).collect()
 }
 
-/// A mask of the rows of another mask as one of all rows.
+/// Converts a mask over the rows of another mask to one over all rows.
 pub(crate) fn spread(of: &BooleanArray, holds: &BooleanArray) -> BooleanArray {
     let mut all = BooleanBufferBuilder::new(of.len());
     all.append_n(of.len(), false);
@@ -112,7 +112,7 @@ impl<'a> SomeRows<'a> {
         SomeRows { columns, mask: FilterMask::new(mask), are_asked }
     }
 
-    /// Rows that ask for a value. Choices nested within it compute only what these rows ask for: if each tried all rows first, the number of attempts
+    /// Rows that select a value. Choices nested within it compute only what these rows select: if each tried all rows first, the number of attempts
     /// would double with each level.
     fn selected(columns: &'a dyn Columns, mask: BooleanArray) -> SomeRows<'a> {
         SomeRows { are_asked: true, ..SomeRows::new(columns, mask) }

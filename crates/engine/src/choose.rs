@@ -16,7 +16,7 @@ use arrow::datatypes::{ArrowNativeType, DataType};
 
 use crate::error::Result;
 
-/// Rows whose part of a mask is one word.
+/// Rows that one word of a mask covers.
 const WORD_ROWS: usize = 64;
 
 /// A side of the choice: an array, or one value for all rows.
@@ -27,7 +27,7 @@ struct ChoiceSide<'a> {
     is_one: bool,
 }
 
-/// The value of `then` where the mask, which has no nulls, is set, and of `otherwise` where it isn't. Both have one type.
+/// `then` where the mask is set, and `otherwise` elsewhere. The mask has no nulls, and both sides have one type.
 pub(crate) fn choose(mask: &BooleanArray, then: &dyn Datum, otherwise: &dyn Datum) -> Result<ArrayRef> {
     let [left, right] = [then, otherwise].map(|datum| {
         let (values, is_one) = datum.get();
@@ -53,11 +53,11 @@ pub(crate) fn choose(mask: &BooleanArray, then: &dyn Datum, otherwise: &dyn Datu
     }
     let values = match of.primitive_width() {
         None => return Ok(zip::zip(mask, then, otherwise)?),
-        Some(1) => chosen::<u8>(set, left, right),
-        Some(2) => chosen::<u16>(set, left, right),
-        Some(4) => chosen::<u32>(set, left, right),
-        Some(8) => chosen::<u64>(set, left, right),
-        Some(16) => chosen::<i128>(set, left, right),
+        Some(1) => choose_fixed::<u8>(set, left, right),
+        Some(2) => choose_fixed::<u16>(set, left, right),
+        Some(4) => choose_fixed::<u32>(set, left, right),
+        Some(8) => choose_fixed::<u64>(set, left, right),
+        Some(16) => choose_fixed::<i128>(set, left, right),
         Some(_) => return Ok(zip::zip(mask, then, otherwise)?),
     };
     let nulls = valid(set, left, right);
@@ -86,7 +86,7 @@ fn by_mask(set: &BooleanBuffer, left: BooleanBuffer, right: BooleanBuffer) -> Bo
     &left | &(&!set & &right)
 }
 
-/// Which rows have a value; `None` if all have.
+/// The rows with a value; `None` if all have one.
 fn valid(set: &BooleanBuffer, left: ChoiceSide<'_>, right: ChoiceSide<'_>) -> Option<NullBuffer> {
     if left.values.null_count() == 0 && right.values.null_count() == 0 {
         return None;
@@ -101,7 +101,7 @@ fn valid(set: &BooleanBuffer, left: ChoiceSide<'_>, right: ChoiceSide<'_>) -> Op
 }
 
 /// The chosen values of sides whose values are as wide as a `T`.
-fn chosen<T: ArrowNativeType>(set: &BooleanBuffer, left: ChoiceSide<'_>, right: ChoiceSide<'_>) -> Buffer {
+fn choose_fixed<T: ArrowNativeType>(set: &BooleanBuffer, left: ChoiceSide<'_>, right: ChoiceSide<'_>) -> Buffer {
     let [left_data, right_data] = [left, right].map(|side| side.values.to_data());
     let (left_values, right_values) = (left_data.buffer::<T>(0), right_data.buffer::<T>(0));
     let [left_word, right_word] =

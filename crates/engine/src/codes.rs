@@ -13,10 +13,10 @@ use crate::compare;
 use crate::error::{Error, Result};
 use crate::expr::{BinaryOp, Columns, Expr, Value, holds};
 
-/// Rows for each text of a dictionary, from which on texts are evaluated instead of rows.
+/// Rows per text of a dictionary from which on texts are evaluated instead of rows.
 const ROWS_OF_TEXT_MIN: usize = 2;
 
-/// Values of expressions for each text of a dictionary, kept for blocks of rows that have the same one.
+/// Values of expressions for each text of a dictionary, cached for the next blocks with the same dictionary.
 #[derive(Debug)]
 pub(crate) struct TextResults {
     /// Rows of all blocks.
@@ -28,12 +28,12 @@ pub(crate) struct TextResults {
 struct TextResult {
     expr: Expr,
     dictionary: ArrayRef,
-    /// By code, null's last; `None` where a text that may be in no row is refused.
+    /// By code, with the value of null last; `None` if evaluation refused a text that perhaps no row has.
     values: Option<ArrayRef>,
 }
 
 impl TextResults {
-    /// How many rows will be evaluated, those of the blocks that follow among them.
+    /// The number of rows to be evaluated, including those of the next blocks.
     pub fn rows_in_all(columns: &dyn Columns) -> usize {
         columns.text_results().map_or(columns.rows(), |results| results.rows.max(columns.rows()))
     }
@@ -56,8 +56,8 @@ impl TextResults {
     }
 }
 
-/// The values of an expression that reads one column of codes alone, computed for each text; `None` where that doesn't pay, or a text
-/// is refused that may be in no row.
+/// The values of an expression that reads a single column, of codes, computed once per text; `None` if that doesn't pay, or evaluation refused a text
+/// that perhaps no row has.
 pub(crate) fn over_known_texts(expr: &Expr, columns: &dyn Columns, constants: &[ArrayRef]) -> Result<Option<Value>> {
     let results = columns.text_results();
     let Some((column, dictionary)) = coded_column(expr, columns, TextResults::rows_in_all(columns))? else {
@@ -83,7 +83,7 @@ pub(crate) fn over_known_texts(expr: &Expr, columns: &dyn Columns, constants: &[
     Ok(Some(Value::Array(take(&values, &codes, None)?)))
 }
 
-/// `None` for what a kernel or a function refuses.
+/// `None` if a kernel or a function refused its arguments.
 pub(crate) fn unless_refused<T>(result: Result<T>) -> Result<Option<T>> {
     match result {
         Ok(value) => Ok(Some(value)),
@@ -92,34 +92,34 @@ pub(crate) fn unless_refused<T>(result: Result<T>) -> Result<Option<T>> {
     }
 }
 
-/// If at most one of this many rows passes the first of two conditions, the second is evaluated on the rows that pass only.
+/// The second of two conditions is evaluated only on the rows that passed the first, if at most one of this many did.
 const ROWS_OF_PASSED_MIN: usize = 8;
 
-/// Where a condition holds: where it is true, and not where it is null.
+/// The rows for which a condition is true; null isn't true.
 pub(crate) fn condition(expr: &Expr, columns: &dyn Columns, constants: &[ArrayRef]) -> Result<BooleanArray> {
     Conditions::default().hold_of(columns.rows(), expr, columns, constants)
 }
 
-/// Conditions that are evaluated block by block, with the results over dictionary codes: the blocks of a segment share their texts.
+/// Conditions that are evaluated block by block, with results cached by dictionary code: the blocks of a segment share their dictionaries.
 #[derive(Debug, Default)]
 pub(crate) struct Conditions<'a> {
     evaluated: Vec<ChosenTexts<'a>>,
 }
 
-/// For which texts of a dictionary a condition holds.
+/// The texts of a dictionary for which a condition holds.
 #[derive(Debug)]
 struct ChosenTexts<'a> {
     condition: &'a Expr,
     dictionary: ArrayRef,
-    /// By code; `None` where a text that may be in no row is refused.
+    /// By code; `None` if evaluation refused a text that perhaps no row has.
     chosen: Option<Vec<bool>>,
     is_null_chosen: bool,
 }
 
 impl<'a> Conditions<'a> {
-    /// Where a condition holds: where it is true, and not where it is null.
+    /// The rows for which a condition is true; null isn't true.
     pub fn hold(&mut self, expr: &'a Expr, columns: &dyn Columns, constants: &[ArrayRef]) -> Result<BooleanArray> {
-        // What is found out here is kept for blocks that follow.
+        // The results for texts are cached for the next blocks.
         self.hold_of(TextResults::rows_in_all(columns), expr, columns, constants)
     }
 
@@ -134,7 +134,7 @@ impl<'a> Conditions<'a> {
         if let Expr::Binary(BinaryOp::And, _, _) = expr {
             let mut conditions = Vec::new();
             joined_by_and(expr, &mut conditions);
-            // Where none can fail, those that cost little leave fewer rows to the others.
+            // If no condition can fail, the cheap ones run first and leave fewer rows to the others.
             if conditions.iter().all(|condition| never_fails(condition)) {
                 conditions.sort_by_key(|condition| cost(condition, columns, constants));
             }
@@ -157,7 +157,7 @@ impl<'a> Conditions<'a> {
         holds(&expr.evaluate(columns, constants)?.into_array(columns.rows())?)
     }
 
-    /// Where a condition holds of the rows that have passed those before.
+    /// The rows, of those that passed the conditions before, for which a condition is true.
     fn hold_too(
         &mut self,
         rows: usize,
@@ -167,7 +167,7 @@ impl<'a> Conditions<'a> {
         constants: &[ArrayRef],
     ) -> Result<BooleanArray> {
         if passed.true_count() * ROWS_OF_PASSED_MIN < passed.len() {
-            // Few rows pay for being taken out of the columns that the other condition reads.
+            // Copying the few rows out of the columns of the other condition pays.
             let some = SomeRows::new(columns, passed.clone());
             return Ok(spread(passed, &self.hold_of(rows, condition, &some, constants)?));
         }
@@ -216,7 +216,7 @@ fn joined_by_and<'a>(expr: &'a Expr, conditions: &mut Vec<&'a Expr>) {
     }
 }
 
-/// What a condition costs beside others: looks at nulls are least, then come numbers and codes, then texts.
+/// The relative cost of a condition: checks for null cost least, then numbers and codes, then texts.
 fn cost(condition: &Expr, columns: &dyn Columns, constants: &[ArrayRef]) -> u8 {
     let is_text = |constant: &usize| matches!(constants[*constant].data_type(), DataType::Utf8 | DataType::Utf8View);
     match condition {
@@ -237,7 +237,7 @@ fn cost(condition: &Expr, columns: &dyn Columns, constants: &[ArrayRef]) -> u8 {
 }
 
 impl ChosenTexts<'_> {
-    /// For which rows the condition holds; `None` if the texts alone don't decide it.
+    /// The rows for which the condition holds; `None` if the texts alone don't decide it.
     fn hold(&self, dictionary: &DictionaryArray<Int32Type>) -> Result<Option<BooleanArray>> {
         let Some(chosen) = &self.chosen else { return Ok(None) };
         let codes = dictionary.keys();
@@ -252,7 +252,7 @@ impl ChosenTexts<'_> {
             return Ok(Some(BooleanArray::new(BooleanBuffer::new_unset(codes.len()), None)));
         }
         if let ([only], false) = (chosen_codes(chosen).as_slice(), self.is_null_chosen) {
-            // Codes are compared with one several at a time.
+            // A comparison of all codes with one code uses vector instructions.
             let (codes, only): (ArrayRef, ArrayRef) =
                 (Arc::new(codes.clone()), Arc::new(Int32Array::from(vec![*only])));
             return compare::numbers(BinaryOp::Equal, &Value::Array(codes), &Value::Scalar(only))
@@ -275,7 +275,7 @@ pub(crate) fn is_same(one: &ArrayRef, other: &ArrayRef) -> bool {
     Arc::ptr_eq(one, other) || one.to_data().ptr_eq(&other.to_data())
 }
 
-/// Which codes are chosen, as far as the second.
+/// The first two of the chosen codes.
 fn chosen_codes(chosen: &[bool]) -> Vec<i32> {
     chosen.iter().zip(0..).filter(|(chosen, _)| **chosen).map(|(_, code)| code).take(2).collect()
 }
@@ -332,7 +332,7 @@ impl Columns for DictionaryTexts {
     }
 }
 
-/// Whether an expression has a value for whatever it is given.
+/// Whether evaluation of an expression can't fail, whatever its input.
 pub(crate) fn never_fails(expr: &Expr) -> bool {
     match expr {
         Expr::Column(_) | Expr::Constant(_) => true,

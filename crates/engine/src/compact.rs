@@ -17,9 +17,9 @@ use arrow::error::ArrowError;
 use crate::compress::{self, SLACK_BYTES, append};
 use crate::error::Result;
 use crate::filter_mask::FilterMask;
-use crate::frame::joined;
+use crate::frame::concat_arrays;
 
-/// A part of a column and what keeps its rows; without that all are kept.
+/// A part of a column and the mask of the rows to keep; without a mask all are kept.
 pub(crate) type MaskedPart<'a> = (&'a ArrayRef, Option<&'a FilterMask>);
 
 /// The kept rows of at least one part.
@@ -40,13 +40,13 @@ pub(crate) fn kept_rows(parts: &[MaskedPart<'_>]) -> Result<ArrayRef> {
     ))
 }
 
-/// By Arrow's kernels: lists, structures and dictionaries of different values.
+/// The general way, by Arrow's kernels: for lists, structures and different dictionaries.
 fn of_any_type(parts: &[MaskedPart<'_>]) -> Result<ArrayRef> {
     let filtered = parts.iter().map(|(values, mask)| match mask {
         Some(mask) => Ok(mask.arrow().filter(values)?),
         None => Ok(Arc::clone(values)),
     });
-    joined(filtered.collect::<Result<_>>()?, parts[0].0.data_type())
+    concat_arrays(filtered.collect::<Result<_>>()?, parts[0].0.data_type())
 }
 
 type TypedPart<'a, A> = (&'a A, Option<&'a FilterMask>);
@@ -69,7 +69,7 @@ fn rows_of<A: Array>(parts: &[TypedPart<'_, A>]) -> usize {
     parts.iter().map(|(array, mask)| mask.map_or(array.len(), |mask| mask.rows())).sum()
 }
 
-/// Codes of parts that share their values; `None` for others.
+/// The codes of parts that share one dictionary; `None` for other parts.
 fn codes(parts: &[MaskedPart<'_>]) -> Option<ArrayRef> {
     let coded = typed(parts, |array| array.as_dictionary_opt::<Int32Type>()).ok()?;
     let values = coded[0].0.values();
@@ -113,7 +113,7 @@ fn truth_values(parts: &[TypedPart<'_, BooleanArray>]) -> BooleanArray {
     BooleanArray::new(bits.finish(), validity(parts))
 }
 
-/// Which of the kept rows are null, if some are.
+/// The nulls of the remaining rows, if there are any.
 fn validity<A: Array>(parts: &[TypedPart<'_, A>]) -> Option<NullBuffer> {
     if parts.iter().all(|(part, _)| part.null_count() == 0) {
         return None;
@@ -142,7 +142,7 @@ fn texts(parts: &[TypedPart<'_, StringArray>]) -> Result<StringArray, ArrowError
             let (from, to) = (bytes.len(), place(rows.start));
             bytes.extend_from_slice(&data[to..place(rows.end)]);
             let end = i32::try_from(bytes.len()).map_err(|_| ArrowError::OffsetOverflowError(bytes.len()))?;
-            // What the end of all fits, fits each end before it.
+            // If the last end fits, so does every end before it.
             let shift = end - starts[rows.end];
             debug_assert_eq!(i64::from(shift), from as i64 - to as i64);
             offsets.extend(starts[rows.start + 1..=rows.end].iter().map(|start| start + shift));
@@ -166,7 +166,7 @@ fn texts(parts: &[TypedPart<'_, StringArray>]) -> Result<StringArray, ArrowError
     Ok(unsafe { StringArray::new_unchecked(offsets, bytes.into(), validity(parts)) })
 }
 
-/// Runs of a word's bits that are set, ascending.
+/// The runs of set bits in a word, ascending.
 fn runs(mut word: u64) -> impl Iterator<Item = Range<usize>> {
     std::iter::from_fn(move || {
         if word == 0 {
@@ -179,7 +179,7 @@ fn runs(mut word: u64) -> impl Iterator<Item = Range<usize>> {
     })
 }
 
-/// Bits one behind the other.
+/// Appends bits to a buffer.
 struct BitWriter {
     words: Vec<u64>,
     bits: usize,
@@ -190,7 +190,7 @@ impl BitWriter {
         BitWriter { words: Vec::with_capacity(bits.div_ceil(64) + 1), bits: 0 }
     }
 
-    /// Adds the lowest bits of a word whose others are zero.
+    /// Appends the lowest `count` bits of a word; its other bits must be zero.
     fn push(&mut self, word: u64, count: u32) {
         let filled = self.bits % 64;
         match self.words.last_mut() {

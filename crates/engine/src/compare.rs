@@ -44,17 +44,17 @@ impl Number for f64 {
     }
 }
 
-/// The comparison of two sides of one type that is stored as numbers with its order, at least one of them of as many rows as there are; `None`
-/// of others, and of operations that aren't comparisons.
+/// Compares two sides of one type that is stored as ordered numbers; at least one side has a value for each row. `None` for other types, and for
+/// operations that aren't comparisons.
 pub(crate) fn numbers(op: BinaryOp, left: &Value, right: &Value) -> Option<ArrayRef> {
     let data_type = left.data_type();
     if !op.is_comparison() || data_type != right.data_type() {
         return None;
     }
-    with_native!(data_type, N => compared::<N>(op, left, right), _ => None)
+    with_native!(data_type, N => compare_numbers::<N>(op, left, right), _ => None)
 }
 
-fn compared<N: Number>(op: BinaryOp, left: &Value, right: &Value) -> Option<ArrayRef> {
+fn compare_numbers<N: Number>(op: BinaryOp, left: &Value, right: &Value) -> Option<ArrayRef> {
     let (bits, nulls) = match (left, right) {
         (Value::Array(left), Value::Scalar(right)) => with_one::<N>(op, left, right)?,
         (Value::Scalar(left), Value::Array(right)) => with_one::<N>(op.swapped(), right, left)?,
@@ -162,7 +162,7 @@ fn pairs<N: Number>(left: &[N], right: &[N], test: impl Fn(N, N) -> bool) -> Boo
     BooleanBuffer::new(Buffer::from_vec(words), 0, rows)
 }
 
-/// A bit for each flag, the first one lowest.
+/// A word with a bit for each flag, the first one lowest.
 #[inline(always)]
 fn word(flags: impl Iterator<Item = bool>) -> u64 {
     flags.enumerate().fold(0, |word, (bit, flag)| word | u64::from(flag) << bit)

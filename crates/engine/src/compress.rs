@@ -8,13 +8,13 @@
 //! register is written before its length is known. Cost: proportional to the values read, not to the values that
 //! pass.
 
-/// Kept values of 64 from which on all 64 are written, rather than the kept ones looked for.
+/// Kept values of 64 from which on all 64 are written, which is then faster than finding the kept ones.
 const DENSE: u32 = 12;
 
-/// What [`append`] writes beyond the values that it adds, in bytes.
+/// Bytes that [`append`] may write beyond the values that it adds.
 pub(crate) const SLACK_BYTES: usize = 64;
 
-/// Adds the values whose bit is set; a word has the bits of 64 values, its lowest that of the first. Bits beyond the values are zero.
+/// Appends the values whose bit is set. A word has the bits of 64 values, the first one lowest; bits beyond the values are zero.
 pub(crate) fn append<T: Copy + Default>(out: &mut Vec<T>, values: &[T], words: &[u64]) {
     let (chunks, rest) = values.as_chunks::<64>();
     let (whole, last) = words.split_at(chunks.len().min(words.len()));
@@ -50,7 +50,7 @@ fn append_chunks<T: Copy + Default>(out: &mut Vec<T>, chunks: &[[T; 64]], words:
     }
 }
 
-/// The places of a word's bits that are set, ascending.
+/// The positions of the set bits of a word, ascending.
 pub(crate) fn ones(mut word: u64) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
         let place = (word != 0).then(|| word.trailing_zeros() as usize);
@@ -59,18 +59,18 @@ pub(crate) fn ones(mut word: u64) -> impl Iterator<Item = usize> {
     })
 }
 
-/// What moves the bits that a mask keeps together at the low end: `bits(value, mask)`.
+/// The fastest function here that gathers the bits of a mask at the low end: `bits(value, mask)`.
 pub(crate) fn bits() -> fn(u64, u64) -> u64 {
     #[cfg(target_arch = "x86_64")]
     if std::arch::is_x86_feature_detected!("bmi2") {
         // SAFETY: the processor has it.
         return |bits, mask| unsafe { std::arch::x86_64::_pext_u64(bits, mask) };
     }
-    compressed
+    compress_word
 }
 
 /// The compression of one word on every processor (Hacker's Delight, 7-4).
-fn compressed(bits: u64, mut mask: u64) -> u64 {
+fn compress_word(bits: u64, mut mask: u64) -> u64 {
     let mut result = bits & mask;
     if result == 0 || mask == u64::MAX {
         return result;
@@ -94,8 +94,8 @@ fn compressed(bits: u64, mut mask: u64) -> u64 {
     result
 }
 
-/// By AVX-512: an instruction moves the kept values of a register to its front, and all of the register is written; what is too much, the next
-/// one overwrites.
+/// AVX-512: one instruction moves the kept values of a register to its front. The whole register is written, and the next write overwrites the
+/// surplus.
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use std::arch::x86_64::{
@@ -248,9 +248,9 @@ mod tests {
 
     #[test]
     fn bits_are_moved_together() {
-        assert_eq!(compressed(0b1010_1100, 0b1111_0000), 0b1010);
-        assert_eq!(compressed(u64::MAX, 1 << 63 | 1), 0b11);
-        assert_eq!(compressed(1 << 63, 1 << 63 | 1), 0b10);
+        assert_eq!(compress_word(0b1010_1100, 0b1111_0000), 0b1010);
+        assert_eq!(compress_word(u64::MAX, 1 << 63 | 1), 0b11);
+        assert_eq!(compress_word(1 << 63, 1 << 63 | 1), 0b10);
     }
 
     proptest! {
@@ -275,7 +275,7 @@ mod tests {
                 for (place, bit) in ones(mask).enumerate() {
                     expected |= (value >> bit & 1) << place;
                 }
-                prop_assert_eq!(compressed(value, mask), expected);
+                prop_assert_eq!(compress_word(value, mask), expected);
                 prop_assert_eq!(bits()(value, mask), expected);
             }
         }

@@ -14,14 +14,14 @@ impl Display for Plan {
     }
 }
 
-/// A plan that ran, in words.
+/// A plan that ran, as text.
 struct PlanWithCosts<'a> {
     plan: &'a Plan,
     costs: &'a StepCosts,
 }
 
 impl Plan {
-    /// The plan in words, each step with the rows that it made, the time that it took itself and the memory of its rows.
+    /// The plan as text. Each step has the number of its rows, its own time and the memory of its rows.
     pub fn with_costs<'a>(&'a self, costs: &'a StepCosts) -> impl Display + 'a {
         PlanWithCosts { plan: self, costs }
     }

@@ -15,11 +15,10 @@ use crate::run::{ExecutionContext, find_covers, narrowed, table};
 use crate::table::{Cover, Ends, RowSelection, count, distance, find, find_by_time, time_at_end};
 use crate::window::WindowCall;
 
-/// Most rows at an end of time that are found by the ends of each symbol's.
+/// Most rows at an end of time that are found by the ends of each symbol's runs.
 const ENDS_ROWS_MAX: usize = 4096;
 
-/// The rows among which those are that come first by time, or last, where the order of the table tells them; `None` where it
-/// doesn't.
+/// Covers that contain the first or last rows by time, found by the order of the table; `None` if that order doesn't determine them.
 pub(crate) fn ends(
     input: &Plan,
     keys: &[SortKey],
@@ -42,8 +41,8 @@ pub(crate) fn ends(
     rows(scan, &covers, outputs, types, None, context).map(Some)
 }
 
-/// The rows among which those of each symbol are that come first by time, or last, where no more of a window are needed; `None`
-/// where the order of the table doesn't tell them.
+/// Covers that contain the first or last rows by time of each symbol, for windows that need no others; `None` if the order of the table doesn't
+/// determine them.
 pub(crate) fn ends_of_symbols(
     input: &Plan,
     calls: &[WindowCall],
@@ -64,7 +63,7 @@ pub(crate) fn ends_of_symbols(
     rows(scan, &covers, outputs, types, None, context).map(Some)
 }
 
-/// The rows that pass a scan's filter, of dates among which those are that come first by time, or last.
+/// The rows that pass a scan's filter, from the dates that contain the first or last rows by time.
 fn ends_that_pass(
     scan: &Scan,
     (outputs, types): (&[Expr], &[DataType]),
@@ -84,7 +83,7 @@ fn ends_that_pass(
     if latest {
         dates.reverse();
     }
-    // How near to the end the dates from each one on reach.
+    // For each date, the smallest distance to the end of time among it and the dates behind it.
     let mut nearest_left = vec![i64::MAX; dates.len() + 1];
     for (place, extent) in dates.iter().enumerate().rev() {
         nearest_left[place] = nearest_left[place + 1].min(extent.near);
@@ -115,7 +114,7 @@ fn ends_that_pass(
     if frames.is_empty() { none() } else { Ok(frames) }
 }
 
-/// How near to an end of time the rows of a date come, and how far from it.
+/// The least and the greatest distance of a date's rows from an end of time.
 struct DateExtent {
     date: i32,
     near: i64,

@@ -1,10 +1,9 @@
-//! What can go wrong while a tick plan runs.
+//! Errors of a running tick plan.
 
 /// Result of the engine.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Failure of a tick plan. Whoever runs it may run the statement another way, but for [`Error::Store`] and
-/// [`Error::Stopped`].
+/// Error of a tick plan. The caller may run the statement in another way, except after [`Error::Store`] and [`Error::Stopped`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -20,11 +19,11 @@ pub enum Error {
     #[error("{0}")]
     Function(String),
 
-    /// The plan asks for something that its kernels don't do with values of this type.
+    /// The kernels don't support the plan's operation for values of this type.
     #[error("the engine has no kernel for {0}")]
     Unsupported(String),
 
-    /// A key is there twice in a side of a join, whose plan is for keys that are there once.
+    /// A side of a join has a key twice, but the plan is for unique keys.
     #[error("the engine has no kernel for a join to a table in which a key occurs twice")]
     RepeatedKey,
 
@@ -32,12 +31,12 @@ pub enum Error {
     #[error("stopped")]
     Stopped,
 
-    /// The plan would hold more bytes than its limit.
+    /// The plan needs more memory than its limit.
     #[error("the statement needs {needed} bytes of memory at a time, and its limit is {limit}")]
     Memory {
-        /// Bytes.
+        /// Bytes that the plan needs.
         needed: usize,
-        /// Bytes.
+        /// The limit in bytes.
         limit: usize,
     },
 }

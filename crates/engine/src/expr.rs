@@ -48,7 +48,7 @@ pub enum Expr {
     IsNotNull(Box<Expr>),
     /// Conversion to another type; a value that doesn't fit is an error.
     Cast(Box<Expr>, DataType),
-    /// The value behind the first condition that holds, or else the last one, or else null.
+    /// The value of the first condition that holds; otherwise the last value, or null.
     Case {
         /// Conditions and values.
         branches: Vec<(Expr, Expr)>,
@@ -57,20 +57,21 @@ pub enum Expr {
         /// Type of all values.
         data_type: DataType,
     },
-    /// Whether a value is one of a list: null for null, and where it isn't one of a list that has a null.
+    /// Whether a list contains a value. Null for null, and if the value isn't found in a list that has a null.
     In(Box<Expr>, Arc<ValueList>),
-    /// What a constant table has for a value: a column of its row, null without one; or, without a column, whether it has one.
+    /// The row of a constant table that has a value as its key: a column of that row, null if there is none; or, without a column, whether there is
+    /// one.
     Lookup(Arc<LookupTable>, Option<usize>, Box<Expr>),
-    /// The number of the row that a constant table has for some values; null without one.
+    /// The number of the row that a constant table has for a key; null if it has none.
     Find(Arc<LookupTable>, Vec<Expr>),
-    /// A function that the engine doesn't know.
+    /// A function from outside the engine.
     Call(Arc<dyn ScalarFunction>, Vec<Expr>),
 }
 
 /// Operations on two values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BinaryOp {
-    /// Sum; an error where whole numbers don't hold it.
+    /// Sum; an error if a whole number overflows.
     Add,
     /// Difference, likewise.
     Subtract,
@@ -109,8 +110,8 @@ pub trait ScalarFunction: Debug + Send + Sync {
     /// [`Error::Function`] with the function's own words.
     fn call(&self, arguments: &[Value], rows: usize) -> Result<Value>;
 
-    /// Nanoseconds of the stretches of time, counted from the epoch, in each of which the value stays the same, where one argument is an
-    /// instant and the others, which are given, are constants; `None` where that isn't known.
+    /// The length in nanoseconds of the intervals of time, counted from the epoch, in each of which the value is the same. One argument is the time;
+    /// the others, which are given, are constants. `None` if no such length is known.
     fn grain(&self, _arguments: &[Option<&ArrayRef>]) -> Option<i64> {
         None
     }
@@ -125,33 +126,33 @@ pub enum Value {
     Scalar(ArrayRef),
 }
 
-/// Where an expression finds its columns.
+/// The columns that an expression reads.
 pub(crate) trait Columns {
     fn rows(&self) -> usize;
     fn column(&self, position: usize) -> Result<Value>;
 
     /// The rows of a column that a mask keeps.
-    fn kept(&self, position: usize, mask: &FilterMask) -> Result<Value> {
+    fn filter_column(&self, position: usize, mask: &FilterMask) -> Result<Value> {
         mask.filter_value(self.column(position)?)
     }
 
-    /// Whether a column may hold codes of a dictionary. To ask is cheap, which reading the column may not be.
+    /// Whether a column may hold codes of a dictionary. This is cheap to ask, while reading the column may not be.
     fn may_be_coded(&self, _position: usize) -> bool {
         true
     }
 
-    /// Results for the texts of the columns' dictionaries, if these rows are only some of the rows that share the dictionaries.
+    /// Cached results for the texts of the columns' dictionaries, if the dictionaries are shared with further rows.
     fn text_results(&self) -> Option<&TextResults> {
         None
     }
 
-    /// Whether choices compute each value for the rows alone that ask for it, since one for all rows was refused.
+    /// Whether each value of a CASE is computed only for the rows that select it, because computing it for all rows failed.
     fn are_asked(&self) -> bool {
         false
     }
 }
 
-/// Columns that were chosen before.
+/// Columns that are already evaluated.
 pub(crate) struct EvaluatedColumns {
     pub columns: Vec<Option<Value>>,
     pub rows: usize,
@@ -229,7 +230,7 @@ impl Expr {
             Expr::IsNotNull(expr) => {
                 expr.evaluate(columns, constants)?.map(|array| Ok(Arc::new(is_not_null(array)?) as _))
             }
-            Expr::Cast(expr, data_type) => converted(&expr.evaluate(columns, constants)?, data_type),
+            Expr::Cast(expr, data_type) => convert(&expr.evaluate(columns, constants)?, data_type),
             Expr::Find(_, _) => self.evaluate_each(columns, constants),
             Expr::Case { .. } | Expr::Call(_, _) | Expr::Lookup(_, _, _) => {
                 if let Some(value) = codes::over_known_texts(self, columns, constants)? {
@@ -259,7 +260,7 @@ impl Expr {
         }
     }
 
-    /// The values of a choice, a call or what is looked up, row by row.
+    /// The values of a choice, a call or a look-up, row by row.
     fn evaluate_each(&self, columns: &dyn Columns, constants: &[ArrayRef]) -> Result<Value> {
         match self {
             Expr::Case { branches, otherwise, data_type } => {
@@ -269,7 +270,7 @@ impl Expr {
                 }
                 match codes::unless_refused(choice.of_all(columns, constants))? {
                     Some(value) => Ok(value),
-                    // What is refused may be in rows that no condition asks it for.
+                    // The error may come from a row for which no condition asks for the value.
                     None => choice.as_asked(columns, constants),
                 }
             }
@@ -292,7 +293,7 @@ impl Expr {
         }
     }
 
-    /// Whether another expression has the same values, as far as that can be seen from its form.
+    /// Whether another expression has the same values, judged by its form.
     pub(crate) fn is_same(&self, other: &Expr, constants: &[ArrayRef]) -> bool {
         self.is_same_by(other, &|one, other| {
             let (one, other) = (&constants[one], &constants[other]);
@@ -349,8 +350,7 @@ impl Expr {
         }
     }
 
-    /// The values as codes of a dictionary, where they are a choice of constant texts, or texts that are looked up; `None` for other
-    /// expressions.
+    /// The values as codes of a dictionary, if they are a choice of constant texts, or texts of a look-up; `None` for other expressions.
     pub(crate) fn evaluate_coded(&self, columns: &dyn Columns, constants: &[ArrayRef]) -> Result<Option<ArrayRef>> {
         if let Expr::Lookup(table, Some(column), key) = self {
             let keys = key.evaluate(columns, constants)?.into_array(columns.rows())?;
@@ -470,7 +470,7 @@ impl Expr {
 }
 
 impl BinaryOp {
-    /// The operation for which `b swapped a` is `a op b`; of a comparison.
+    /// The comparison for which `b swapped a` equals `a op b`.
     #[must_use]
     pub fn swapped(self) -> BinaryOp {
         match self {
@@ -499,7 +499,7 @@ impl BinaryOp {
         Ok(if both_scalar { Value::Scalar(result) } else { Value::Array(result) })
     }
 
-    /// Whether it says how two values stand to each other.
+    /// Whether it compares two values.
     pub(crate) fn is_comparison(self) -> bool {
         self.comparison().is_some()
     }
@@ -528,7 +528,7 @@ impl BinaryOp {
     }
 }
 
-/// Arithmetic on a value made wider, or a comparison with a constant, which is one in the value's own type where there is such.
+/// Arithmetic on a widened value, or a comparison with a constant, in the value's own type if possible.
 fn compare(
     op: BinaryOp,
     value: &Expr,
@@ -551,10 +551,10 @@ fn compare(
             }),
         };
     }
-    op.apply(&converted(&value, wide)?, &Value::Scalar(Arc::clone(constant)))
+    op.apply(&convert(&value, wide)?, &Value::Scalar(Arc::clone(constant)))
 }
 
-fn converted(value: &Value, to: &DataType) -> Result<Value> {
+fn convert(value: &Value, to: &DataType) -> Result<Value> {
     value.map(|array| wide_of(array, to))
 }
 
@@ -568,7 +568,7 @@ fn wide_of(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
 
 type Comparison = fn(&dyn Datum, &dyn Datum) -> Result<BooleanArray, arrow::error::ArrowError>;
 
-/// Where a condition holds: where it is true, and not where it is null.
+/// The rows for which a condition is true; null isn't true.
 pub(crate) fn holds(condition: &ArrayRef) -> Result<BooleanArray> {
     let Some(mask) = condition.as_boolean_opt() else {
         return Err(Error::Unsupported(format!("a condition of type {}", condition.data_type())));

@@ -12,24 +12,24 @@ use crate::compact::kept_rows;
 use crate::error::Result;
 use crate::expr::Value;
 
-/// What keeps rows of columns.
+/// A mask that filters the rows of columns.
 #[derive(Debug)]
 pub(crate) struct FilterMask {
     mask: BooleanArray,
     rows: usize,
-    /// The mask, 64 rows a word; what is behind its end is zero.
+    /// The mask in words of 64 rows; bits beyond its end are zero.
     words: Vec<u64>,
-    /// The numbers of the rows, where they are few.
+    /// The numbers of the kept rows, if they are few.
     numbers: OnceLock<Vec<u32>>,
     /// For columns whose rows Arrow filters.
     arrow: OnceLock<FilterPredicate>,
 }
 
-/// Rows of a mask for each kept one, from which on kept rows are found by their numbers rather than by a look at each word.
+/// Rows per kept row from which on kept rows are found by their numbers instead of by each word.
 const SPARSE: usize = 6;
 
 impl FilterMask {
-    /// What keeps the rows where `mask` is true. A mask has no nulls.
+    /// A mask of the rows where `mask` is true. A mask has no nulls.
     pub fn new(mask: BooleanArray) -> FilterMask {
         let words: Vec<u64> = mask.values().bit_chunks().iter_padded().collect();
         let rows = words.iter().map(|word| word.count_ones() as usize).sum();

@@ -15,7 +15,7 @@ use crate::run::{ExecutionContext, covers, frames, over_input, whole};
 /// Input rows that are tried first.
 const TRIED_ROWS: usize = 65_536;
 
-/// Rows beyond which all are made, by threads.
+/// Row limit above which all rows are computed, by several threads.
 const FIRST_ROWS_MAX: usize = 1 << 18;
 
 /// The first rows of a plan: at least `row_limit` of them if the plan has as many, maybe more.
@@ -24,7 +24,7 @@ pub(crate) fn first_frames(plan: &Plan, row_limit: usize, context: &ExecutionCon
         return frames(plan, context);
     }
     let start = Instant::now();
-    let made = match plan {
+    let output = match plan {
         Plan::Rows { scan, outputs, types, fetch } => {
             let fetch = fetch.map_or(row_limit, |fetch| fetch.min(row_limit));
             rows(scan, &covers(scan, false, context)?, outputs, types, Some(fetch), context)?
@@ -35,7 +35,7 @@ pub(crate) fn first_frames(plan: &Plan, row_limit: usize, context: &ExecutionCon
         Plan::Asof { input, asof } if !asof.inner && !asof.all_of_time => {
             over_input(plan, first_frames(input, row_limit, context)?, context)?
         }
-        Plan::Asof { input, .. } | Plan::Filter { input, .. } => tried(plan, input, row_limit, context)?,
+        Plan::Asof { input, .. } | Plan::Filter { input, .. } => first_by_trial(plan, input, row_limit, context)?,
         Plan::Limit { input, skip, fetch } => {
             let row_limit = fetch.map_or(row_limit, |fetch| fetch.min(row_limit));
             let input = whole(first_frames(input, skip.saturating_add(row_limit), context)?, context)?;
@@ -43,15 +43,15 @@ pub(crate) fn first_frames(plan: &Plan, row_limit: usize, context: &ExecutionCon
         }
         other => return frames(other, context),
     };
-    context.reads.add_step(plan, start, &made);
-    Ok(made)
+    context.reads.add_step(plan, start, &output);
+    Ok(output)
 }
 
-/// The first rows of a step for which it isn't known how many input rows it needs.
-fn tried(plan: &Plan, input: &Plan, row_limit: usize, context: &ExecutionContext<'_>) -> Result<Vec<Frame>> {
+/// The first rows of a step that needs an unknown number of input rows: tries few of them first.
+fn first_by_trial(plan: &Plan, input: &Plan, row_limit: usize, context: &ExecutionContext<'_>) -> Result<Vec<Frame>> {
     let count = |frames: &[Frame]| frames.iter().map(Frame::len).sum::<usize>();
     let first = first_frames(input, TRIED_ROWS.max(row_limit), context)?;
     let are_all = count(&first) < TRIED_ROWS.max(row_limit);
-    let made = over_input(plan, first, context)?;
-    if are_all || count(&made) >= row_limit { Ok(made) } else { over_input(plan, frames(input, context)?, context) }
+    let output = over_input(plan, first, context)?;
+    if are_all || count(&output) >= row_limit { Ok(output) } else { over_input(plan, frames(input, context)?, context) }
 }

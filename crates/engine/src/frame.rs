@@ -24,7 +24,7 @@ pub(crate) struct Frame {
     rows: usize,
 }
 
-/// By what rows are sorted.
+/// A sort key.
 #[derive(Debug, Clone)]
 pub struct SortKey {
     /// The value.
@@ -37,10 +37,10 @@ pub struct SortKey {
 
 impl Frame {
     pub fn new(columns: Vec<ArrayRef>, rows: usize) -> Frame {
-        Frame::of(columns.into_iter().map(FrameColumn::Made).collect(), rows)
+        Frame::of(columns.into_iter().map(FrameColumn::Array).collect(), rows)
     }
 
-    /// A frame of columns that may be late.
+    /// A frame of columns, which may be late.
     pub fn of(columns: Vec<FrameColumn>, rows: usize) -> Frame {
         Frame { columns, rows }
     }
@@ -60,12 +60,12 @@ impl Frame {
         let mut choices = JoinedChoices::default();
         let mut later = |position: usize| {
             let columns: Vec<&FrameColumn> = frames.iter().map(|frame| &frame.columns[position]).collect();
-            if columns.is_empty() { None } else { choices.joined(&columns) }
+            if columns.is_empty() { None } else { choices.concat(&columns) }
         };
         let later: Vec<Option<FrameColumn>> = (0..types.len()).map(&mut later).collect();
         let column = |position: usize| match &later[position] {
             Some(late) => Ok(late.clone()),
-            None => joined(parts_of(&frames, position)?, &types[position]).map(FrameColumn::Made),
+            None => concat_arrays(parts_of(&frames, position)?, &types[position]).map(FrameColumn::Array),
         };
         Ok(Frame { columns: each(types.len(), threads, column)?, rows })
     }
@@ -77,12 +77,12 @@ impl Frame {
         let rows = frames.iter().map(Frame::len).sum();
         let threads = threads_for(rows, 0, threads);
         let of_keys = each(keys.len(), threads, |key| match &keys[key].expr {
-            Expr::Column(column) => joined(parts_of(&frames, *column)?, &types[*column]),
+            Expr::Column(column) => concat_arrays(parts_of(&frames, *column)?, &types[*column]),
             expr => {
                 let parts = frames.iter().map(|frame| expr.evaluate(frame, constants)?.into_array(frame.rows));
                 let parts = parts.collect::<Result<Vec<_>>>()?;
                 let data_type = parts.first().map_or(DataType::Null, |part| part.data_type().clone());
-                joined(parts, &data_type)
+                concat_arrays(parts, &data_type)
             }
         })?;
         let columns =
@@ -94,9 +94,9 @@ impl Frame {
             let is_it = |key: &SortKey| matches!(key.expr, Expr::Column(column) if column == position);
             let column = match keys.iter().position(is_it) {
                 Some(key) => Arc::clone(&of_keys[key]),
-                None => joined(parts_of(&frames, position)?, &types[position])?,
+                None => concat_arrays(parts_of(&frames, position)?, &types[position])?,
             };
-            Ok(FrameColumn::Made(take(&column, &indices, None)?))
+            Ok(FrameColumn::Array(take(&column, &indices, None)?))
         })?;
         Ok(Frame { columns, rows })
     }
@@ -118,25 +118,25 @@ impl Frame {
     }
 
     pub fn push(&mut self, column: ArrayRef) {
-        self.columns.push(FrameColumn::Made(column));
+        self.columns.push(FrameColumn::Array(column));
     }
 
     pub fn filter(&self, predicate: &Expr, constants: &[ArrayRef]) -> Result<Frame> {
         let mask = condition(predicate, self, constants)?;
-        self.kept(FilterMask::new(mask))
+        self.filter_mask(FilterMask::new(mask))
     }
 
     /// The rows that a mask keeps.
-    pub fn kept(&self, mask: FilterMask) -> Result<Frame> {
+    pub fn filter_mask(&self, mask: FilterMask) -> Result<Frame> {
         let (mask, mut choices) = (Arc::new(mask), Choices::default());
-        let columns = self.columns.iter().map(|column| choices.masked(column, &mask)).collect::<Result<Vec<_>>>()?;
+        let columns = self.columns.iter().map(|column| choices.filter(column, &mask)).collect::<Result<Vec<_>>>()?;
         Ok(Frame { columns, rows: mask.rows() })
     }
 
     pub fn project(&self, outputs: &[Expr], constants: &[ArrayRef]) -> Result<Frame> {
         let columns = outputs.iter().map(|output| match output {
             Expr::Column(position) => Ok(self.columns[*position].clone()),
-            computed => computed.evaluate(self, constants)?.into_array(self.rows).map(FrameColumn::Made),
+            computed => computed.evaluate(self, constants)?.into_array(self.rows).map(FrameColumn::Array),
         });
         Ok(Frame { columns: columns.collect::<Result<Vec<_>>>()?, rows: self.rows })
     }
@@ -145,7 +145,7 @@ impl Frame {
         let start = start.min(self.rows);
         let rows = rows.min(self.rows - start);
         let mut choices = Choices::default();
-        Frame { columns: self.columns.iter().map(|column| choices.sliced(column, start, rows)).collect(), rows }
+        Frame { columns: self.columns.iter().map(|column| choices.slice(column, start, rows)).collect(), rows }
     }
 
     pub fn take(&self, indices: &UInt32Array) -> Result<Frame> {
@@ -154,7 +154,7 @@ impl Frame {
         Ok(Frame { columns, rows: indices.len() })
     }
 
-    /// The rows in order, rows of equal keys as they stood; with `fetch` only the first of them.
+    /// The rows in sorted order, stable; with `fetch` only the first of them.
     pub fn sort(&self, keys: &[SortKey], fetch: Option<usize>, constants: &[ArrayRef]) -> Result<Frame> {
         match sorted_indices(self, keys, fetch, constants)? {
             None => Ok(self.slice(0, fetch.unwrap_or(self.rows))),
@@ -167,8 +167,8 @@ fn parts_of(frames: &[Frame], column: usize) -> Result<Vec<ArrayRef>> {
     frames.iter().map(|frame| frame.columns[column].values()).collect()
 }
 
-/// Arrays one behind the other. A dictionary of several has no value twice.
-pub(crate) fn joined(parts: Vec<ArrayRef>, data_type: &DataType) -> Result<ArrayRef> {
+/// Concatenates arrays. Several dictionaries become one without duplicate values.
+pub(crate) fn concat_arrays(parts: Vec<ArrayRef>, data_type: &DataType) -> Result<ArrayRef> {
     let parts = one_dictionary(parts)?;
     let parts: Vec<&dyn arrow::array::Array> = parts.iter().map(AsRef::as_ref).collect();
     Ok(match parts.as_slice() {
@@ -177,7 +177,7 @@ pub(crate) fn joined(parts: Vec<ArrayRef>, data_type: &DataType) -> Result<Array
     })
 }
 
-/// Puts dictionary arrays over one dictionary, in which no text occurs twice. Other arrays stay as they are.
+/// Gives dictionary arrays one common dictionary without duplicate texts. Other arrays stay as they are.
 pub(crate) fn one_dictionary(parts: Vec<ArrayRef>) -> Result<Vec<ArrayRef>> {
     let values = |array: &ArrayRef| array.as_any_dictionary_opt().map(|dictionary| Arc::clone(dictionary.values()));
     let Some(first) = parts.first().and_then(values) else { return Ok(parts) };
@@ -192,10 +192,10 @@ pub(crate) fn one_dictionary(parts: Vec<ArrayRef>) -> Result<Vec<ArrayRef>> {
     if coded.iter().any(|part| part.values().as_string_opt::<i32>().is_none()) {
         return behind_each_other(&coded);
     }
-    // The texts of all, each once, and for each part what its codes become.
+    // The distinct texts of all parts, and the new codes of each part.
     let mut texts: Vec<&str> = Vec::new();
     let mut codes_by_text: HashMap<&str, i32> = HashMap::new();
-    // By the dictionary, which many parts may share.
+    // Keyed by dictionary, because many parts may share one.
     let mut mappings: HashMap<(*const u8, usize), Vec<i32>> = HashMap::new();
     let identity = |values: &StringArray| (values.offsets().inner().inner().as_ptr(), values.len());
     for part in &coded {
@@ -218,7 +218,7 @@ pub(crate) fn one_dictionary(parts: Vec<ArrayRef>) -> Result<Vec<ArrayRef>> {
         let keys = if is_same {
             keys.clone()
         } else {
-            // What stands for a null may be any number.
+            // The code of a null may be any number.
             let new = |code: i32| usize::try_from(code).ok().and_then(|code| mapping.get(code)).copied().unwrap_or(0);
             Int32Array::new(keys.values().iter().map(|code| new(*code)).collect(), keys.nulls().cloned())
         };
@@ -227,7 +227,7 @@ pub(crate) fn one_dictionary(parts: Vec<ArrayRef>) -> Result<Vec<ArrayRef>> {
     mapped.collect()
 }
 
-/// Dictionaries of what isn't text, as functions make them of symbols, over the values of all.
+/// Dictionaries of values other than texts, as functions make them of symbols: their values are concatenated.
 fn behind_each_other(parts: &[&DictionaryArray<Int32Type>]) -> Result<Vec<ArrayRef>> {
     let values: Vec<&dyn arrow::array::Array> = parts.iter().map(|part| part.values().as_ref()).collect();
     let values = concat(&values)?;
@@ -250,7 +250,7 @@ pub(crate) fn sorted_indices(
     Ok(order(&sort_columns(frame, keys, constants)?, fetch)?.map(UInt32Array::from))
 }
 
-/// What rows are sorted by.
+/// The values that rows are sorted by.
 pub(crate) fn sort_columns(frame: &Frame, keys: &[SortKey], constants: &[ArrayRef]) -> Result<Vec<SortColumn>> {
     let columns = keys.iter().map(|key| {
         let values = key.expr.evaluate(frame, constants)?.into_array(frame.len())?;

@@ -16,9 +16,9 @@ use arrow::datatypes::{DataType, Int32Type};
 use splay_store::RowList;
 
 use crate::error::Result;
-use crate::frame::{joined, one_dictionary};
+use crate::frame::{concat_arrays, one_dictionary};
 
-/// Position of no row.
+/// The position that stands for a missing row.
 pub(crate) const NOTHING: u64 = u64::MAX;
 
 /// The position of a row of a part: positions of later parts, and of later rows of a part, are greater.
@@ -32,18 +32,18 @@ pub(crate) fn place(position: u64) -> (u32, u32) {
     ((position >> 32) as u32, (position & u64::from(u32::MAX)) as u32)
 }
 
-/// Most stretches of rows of one part each that are put one behind the other.
+/// Most stretches, each of rows of one part, that are concatenated.
 const STRETCHES_MAX: usize = 64;
 
-/// Which rows are to be put together.
+/// The rows that are to be gathered.
 #[derive(Debug)]
 pub(crate) enum Gather {
-    /// Stretches of rows of one part each, null where there is none: read in their order, they are the result.
+    /// Stretches of rows of one part each, null for a missing row. Read in this order they are the result.
     Stretches(Vec<(u32, RowList)>),
     Many {
         /// The rows of each part.
         by_part: Vec<(u32, RowList)>,
-        /// For each row the number of its part in `by_part`, and its place there; the number behind the last for no row.
+        /// For each row the index of its part in `by_part`, and its place there; the index behind the last for a missing row.
         indices: Vec<(usize, usize)>,
         has_nothing: bool,
     },
@@ -79,8 +79,8 @@ impl Gather {
         Gather::Many { by_part, indices, has_nothing }
     }
 
-    /// Rows that are no nothing.
-    pub fn found(&self) -> usize {
+    /// The number of rows that aren't missing.
+    pub fn matched_rows(&self) -> usize {
         let parts = match self {
             Gather::Stretches(parts) | Gather::Many { by_part: parts, .. } => parts,
         };
@@ -116,7 +116,7 @@ impl Gather {
         let (by_part, indices, has_nothing) = match self {
             Gather::Stretches(stretches) => {
                 let arrays = stretches.iter().map(|(part, rows)| read(*part, rows)).collect::<Result<Vec<_>>>()?;
-                return joined(arrays, data_type);
+                return concat_arrays(arrays, data_type);
             }
             Gather::Many { by_part, indices, has_nothing } => (by_part, indices, has_nothing),
         };
@@ -133,10 +133,10 @@ impl Gather {
     }
 }
 
-/// Positions that are examined together: mostly they lie in one part.
+/// Positions that are examined together; most often they lie in one part.
 const LOOK_ROWS: usize = 64;
 
-/// Stretches of positions in one part, those of no row among them; `None` if there are many, or all are of no row.
+/// Stretches of positions in one part, missing rows included; `None` if there are many stretches, or all rows are missing.
 fn stretches(positions: &[u64]) -> Option<Vec<(u32, Range<usize>)>> {
     let mut stretches: Vec<(u32, Range<usize>)> = Vec::new();
     for (block, together) in positions.chunks(LOOK_ROWS).enumerate() {
@@ -161,18 +161,18 @@ fn stretches(positions: &[u64]) -> Option<Vec<(u32, Range<usize>)>> {
     Some(stretches).filter(|stretches| !stretches.is_empty())
 }
 
-/// The rows of positions in one part, null for no row.
+/// The rows of positions in one part, null for a missing row.
 fn rows_of_part(positions: &[u64]) -> RowList {
     if !positions.contains(&NOTHING) {
         return UInt32Array::new(positions.iter().map(|position| place(*position).1).collect(), None).into();
     }
     let validity = BooleanBuffer::collect_bool(positions.len(), |row| positions[row] != NOTHING);
-    // A missing row has a valid number nevertheless, for readers that see only the numbers.
+    // A missing row still has a valid number, for readers that look only at the numbers.
     let row = |position: &u64| if *position == NOTHING { 0 } else { place(*position).1 };
     UInt32Array::new(positions.iter().map(row).collect(), Some(NullBuffer::new(validity))).into()
 }
 
-/// Dictionaries of the same values put together as one of these values: Arrow's kernel would write them behind each other.
+/// Interleaves dictionary arrays that share one dictionary, and keeps it: Arrow's kernel would concatenate the dictionaries.
 pub(crate) fn interleaved_codes(arrays: &[ArrayRef], indices: &[(usize, usize)]) -> Result<Option<ArrayRef>> {
     let codes: Option<Vec<&DictionaryArray<Int32Type>>> =
         arrays.iter().map(|array| array.as_dictionary_opt()).collect();

@@ -5,15 +5,15 @@
 //! bits of the hash and the number; the caller compares the keys behind the number. Invariant: at most half of the
 //! places are occupied, so a probe ends soon.
 
-/// A number with a part of its hash. Most unequal keys differ in the hash already, and a growing table is refilled by the hashes, so that the
-/// keys themselves are rarely read.
+/// A number with a part of its key's hash. Most unequal keys already differ in the hash, and a growing table is refilled by the hashes, so the keys
+/// themselves are rarely read.
 #[derive(Debug, Clone, Copy)]
 struct HashEntry {
     hash: u32,
     number: u32,
 }
 
-/// The number of no thing.
+/// The number of a free place.
 pub(crate) const NONE: u32 = u32::MAX;
 
 const FREE: HashEntry = HashEntry { hash: 0, number: NONE };
@@ -21,25 +21,25 @@ const FREE: HashEntry = HashEntry { hash: 0, number: NONE };
 /// Fewest places of a table.
 const PLACES_MIN: usize = 64;
 
-/// Places of a set up to which it grows by four: each growth finds a place for all values anew.
+/// A set of at most this many places grows by a factor of four, because each growth rehashes all values.
 const SMALL_PLACES_MAX: usize = 1 << 13;
 
-/// Entries by hash, each at the place that its hash says or at one of those behind it.
+/// Entries by hash, in open addressing: each is at the place of its hash or at one of the next.
 #[derive(Debug, Default)]
 pub(crate) struct NumbersByHash {
-    /// A power of two, at most half of them taken.
+    /// The number of places is a power of two; at most half are occupied.
     places: Vec<HashEntry>,
     len: usize,
 }
 
 impl NumbersByHash {
-    /// The number with a hash that passes a test.
+    /// The number with this hash for which `is_it` holds.
     pub fn find(&self, hash: u32, is_it: impl Fn(u32) -> bool) -> Option<u32> {
         let mut entries = self.from(hash).take_while(|entry| entry.number != NONE);
         entries.find(|entry| entry.hash == hash && is_it(entry.number)).map(|entry| entry.number)
     }
 
-    /// For each hash the first number that has it, or [`NONE`].
+    /// The first number for each hash, or [`NONE`].
     pub fn first(&self, hashes: &[u32], numbers: &mut Vec<u32>) {
         numbers.clear();
         numbers.extend(hashes.iter().map(|hash| self.first_of(*hash)));
@@ -59,7 +59,7 @@ impl NumbersByHash {
         std::hint::black_box(self.places.get(hash as usize & last).map(|entry| entry.number));
     }
 
-    /// The number with a hash that passes a test; where there is none, `number` is added.
+    /// The number with this hash for which `is_it` holds; if there is none, adds `number`.
     pub fn find_or_add(&mut self, hash: u32, number: u32, is_it: impl Fn(u32) -> bool) -> Option<u32> {
         self.reserve(1);
         let last = self.places.len() - 1;
@@ -101,18 +101,18 @@ impl NumbersByHash {
         self.places[place] = entry;
     }
 
-    /// The entries from the place of a hash on, round and round; nothing of an empty table.
+    /// The entries from the place of a hash on, cyclically; none for an empty table.
     fn from(&self, hash: u32) -> impl Iterator<Item = &HashEntry> {
         let last = self.places.len().wrapping_sub(1);
         (hash as usize..).map_while(move |place| self.places.get(place & last))
     }
 }
 
-/// A set of values that are small enough to stand in the table themselves. One of them marks free places; whether it is in the set is kept
-/// apart. Invariant: at most half of the places are occupied, so a probe ends soon.
+/// A set of small values, which the table holds directly. One value marks free places; whether the set contains that value is stored separately.
+/// Invariant: at most half of the places are occupied, so a probe ends soon.
 #[derive(Debug)]
 pub(crate) struct ValueSet<V> {
-    /// A power of two, or none.
+    /// The number of places is a power of two, or zero.
     places: Vec<V>,
     free: V,
     /// Whether the value that marks free places is in the set.
@@ -135,18 +135,18 @@ impl<V: Copy + PartialEq> ValueSet<V> {
         self.len() == 0
     }
 
-    /// Bytes that it takes.
+    /// Its size in bytes.
     pub fn bytes(&self) -> usize {
         self.places.capacity() * size_of::<V>()
     }
 
-    /// Reads the place that a hash says, for nothing but that it is in the cache when the value is looked for.
+    /// Touches the place of a hash, so that it is in the cache when the value is looked up.
     #[inline]
     pub fn prefetch(&self, hash: u64) {
         std::hint::black_box(self.places.get(self.place(hash)).copied());
     }
 
-    /// Adds a value with its hash; whether it is new. `hash_of` gives the hashes of those that are there, should the table grow.
+    /// Adds a value with its hash, and returns whether it is new. `hash_of` gives the hashes of the present values if the table has to grow.
     #[inline]
     pub fn insert(&mut self, value: V, hash: u64, hash_of: impl Fn(&V) -> u64) -> bool {
         if value == self.free {
@@ -216,7 +216,7 @@ pub(crate) fn hash(seed: u64, words: &[u64]) -> u64 {
     words.iter().fold(seed, |hash, word| mixed(hash, *word))
 }
 
-/// A hash that a further word contributes to.
+/// The hash of `hash` and a further word.
 #[inline]
 pub(crate) fn mixed(hash: u64, word: u64) -> u64 {
     // The digits of the golden ratio: bits without a pattern.

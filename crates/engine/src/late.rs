@@ -21,28 +21,28 @@ use splay_store::{RowList, Segment, TableSpec};
 use crate::compact::{MaskedPart, kept_rows};
 use crate::error::Result;
 use crate::filter_mask::FilterMask;
-use crate::frame::{joined, one_dictionary};
+use crate::frame::{concat_arrays, one_dictionary};
 use crate::gather::interleaved_codes;
 
-/// Rows of a run, on average, from which on runs are taken and put one behind the other.
+/// Average rows of a run from which on runs are taken one by one and concatenated.
 const RUN_ROWS: usize = 64;
 
-/// Rows of a page of a stored column, more or less.
+/// Approximate number of rows of a page of a stored column.
 const PAGE_ROWS: usize = 4096;
 
 /// A column of a frame.
 #[derive(Debug, Clone)]
 pub(crate) enum FrameColumn {
     /// Its values.
-    Made(ArrayRef),
-    /// Rows of mapped values.
+    Array(ArrayRef),
+    /// Rows of a column that isn't read yet.
     Late(LateColumn),
 }
 
 impl FrameColumn {
     pub fn data_type(&self) -> &DataType {
         match self {
-            FrameColumn::Made(values) => values.data_type(),
+            FrameColumn::Array(values) => values.data_type(),
             FrameColumn::Late(late) => late.parts[0].data_type(),
         }
     }
@@ -50,20 +50,20 @@ impl FrameColumn {
     /// The values.
     pub fn values(&self) -> Result<ArrayRef> {
         match self {
-            FrameColumn::Made(values) => Ok(Arc::clone(values)),
+            FrameColumn::Array(values) => Ok(Arc::clone(values)),
             FrameColumn::Late(late) => late.values(),
         }
     }
 
-    /// Whether values would have to be copied to be looked at.
+    /// Whether reading the values would copy them.
     pub fn is_to_be_copied(&self) -> bool {
         match self {
-            FrameColumn::Made(_) => false,
-            FrameColumn::Late(late) => late.values.made.get().is_none() && late.one_slice().is_none(),
+            FrameColumn::Array(_) => false,
+            FrameColumn::Late(late) => late.values.decoded.get().is_none() && late.one_slice().is_none(),
         }
     }
 
-    /// Values that are read to gather this many rows: whole pages, if the values are stored in pages.
+    /// The number of values that are read to gather this many rows: whole pages, if the values are stored in pages.
     pub fn values_read(&self, rows: usize) -> usize {
         match self {
             FrameColumn::Late(late) if late.parts.iter().any(|part| matches!(part, ColumnPart::Stored { .. })) => {
@@ -76,30 +76,30 @@ impl FrameColumn {
     /// The arrays that it holds outside of mapped files.
     pub fn memory_arrays(&self) -> Vec<ArrayRef> {
         match self {
-            FrameColumn::Made(values) => vec![Arc::clone(values)],
+            FrameColumn::Array(values) => vec![Arc::clone(values)],
             FrameColumn::Late(late) => {
                 let numbers = late.rows.numbers.get().map(|numbers| Arc::new(numbers.clone()) as ArrayRef);
-                late.values.made.get().cloned().into_iter().chain(numbers).collect()
+                late.values.decoded.get().cloned().into_iter().chain(numbers).collect()
             }
         }
     }
 }
 
-/// Rows of mapped values.
+/// A column whose values aren't read yet.
 #[derive(Debug, Clone)]
 pub(crate) struct LateColumn {
-    /// At least one, one behind the other.
+    /// At least one part; they follow each other.
     parts: Arc<[ColumnPart]>,
     rows: Arc<RowChoice>,
     values: Arc<LateValues>,
 }
 
-/// Where the values of some rows that follow each other are.
+/// Consecutive values of a column, or the place to read them from.
 #[derive(Debug, Clone)]
 pub(crate) enum ColumnPart {
     /// A slice of a mapped file, or of rows that are held anyway.
     Mapped(ArrayRef),
-    /// Rows of a segment that has to decode them.
+    /// Rows of a segment that decodes them when they are read.
     Stored { segment: Arc<Segment>, spec: Arc<TableSpec>, column: usize, rows: Range<usize>, data_type: DataType },
 }
 
@@ -133,7 +133,7 @@ impl ColumnPart {
         }
     }
 
-    /// The kept rows, or all and the mask that keeps them.
+    /// The kept rows, or all rows and the mask of the kept ones.
     fn with_mask<'k>(&self, mask: Option<&'k FilterMask>) -> Result<(ArrayRef, Option<&'k FilterMask>)> {
         if let (ColumnPart::Stored { .. }, Some(rows)) = (self, mask.and_then(FilterMask::numbers)) {
             return Ok((self.take(&rows.to_vec().into())?, None));
@@ -142,11 +142,11 @@ impl ColumnPart {
     }
 }
 
-/// Values, once they were looked at.
+/// The values, once they were read.
 #[derive(Debug, Default)]
 struct LateValues {
-    made: OnceLock<ArrayRef>,
-    /// Held by the thread that takes them out.
+    decoded: OnceLock<ArrayRef>,
+    /// Held by the thread that reads the values.
     making: Mutex<()>,
 }
 
@@ -160,7 +160,7 @@ impl LateColumn {
         LateColumn::new(Arc::new([part]), Arc::clone(rows))
     }
 
-    /// The values of all rows of a mapped part, if that is what it is.
+    /// The values of all rows of a single mapped part; `None` for other columns.
     fn one_slice(&self) -> Option<&ArrayRef> {
         match (&self.rows.chosen, self.parts.as_ref()) {
             (RowChoices::All, [ColumnPart::Mapped(values)]) => Some(values),
@@ -168,30 +168,30 @@ impl LateColumn {
         }
     }
 
-    /// The values, if they were decoded already: then they needn't be so again.
+    /// The values, if they were decoded before.
     fn decoded(&self) -> Option<&ArrayRef> {
         let is_stored = self.parts.iter().any(|part| matches!(part, ColumnPart::Stored { .. }));
-        self.values.made.get().filter(|_| is_stored)
+        self.values.decoded.get().filter(|_| is_stored)
     }
 
     fn values(&self) -> Result<ArrayRef> {
-        let made = &self.values.made;
-        if made.get().is_none() {
+        let decoded = &self.values.decoded;
+        if decoded.get().is_none() {
             let _making = self.values.making.lock().unwrap_or_else(PoisonError::into_inner);
             // Another thread may have been faster.
-            if made.get().is_none() {
+            if decoded.get().is_none() {
                 let values = self.rows.of(&self.parts)?;
-                return Ok(Arc::clone(made.get_or_init(|| values)));
+                return Ok(Arc::clone(decoded.get_or_init(|| values)));
             }
         }
-        made.get().map_or_else(|| self.rows.of(&self.parts), |values| Ok(Arc::clone(values)))
+        decoded.get().map_or_else(|| self.rows.of(&self.parts), |values| Ok(Arc::clone(values)))
     }
 }
 
-/// Which rows of some parts that stand one behind the other. Rows are numbered from the first one of the first part.
+/// Chosen rows of parts that follow each other. Rows are numbered from the first row of the first part.
 #[derive(Debug)]
 pub(crate) struct RowChoice {
-    /// Where each part begins, and where the last one ends.
+    /// The first row number of each part, and the end of the last part.
     starts: Vec<u32>,
     chosen: RowChoices,
     /// The numbers of the rows, where they are known.
@@ -210,7 +210,7 @@ enum RowChoices {
 /// Rows of several parts.
 #[derive(Debug)]
 enum RowPlaces {
-    /// Rows of a part that follow each other, counted from the begin of the part.
+    /// Consecutive runs, each of rows of one part, counted from the beginning of the part.
     Runs(Vec<(usize, UInt32Array)>),
     /// The rows of each part, and for each row the number of its part and its place among that part's rows.
     Dealt { by_part: Vec<(usize, UInt32Array)>, indices: Vec<(usize, usize)> },
@@ -226,7 +226,7 @@ impl RowChoice {
         RowChoice { numbers: OnceLock::from(numbers), ..choice }
     }
 
-    /// All rows of one part; `None` of more than there are numbers for.
+    /// All rows of one part; `None` if they exceed the range of row numbers.
     pub fn all(rows: usize) -> Option<RowChoice> {
         Some(RowChoice::new(vec![0, u32::try_from(rows).ok()?], RowChoices::All))
     }
@@ -259,7 +259,7 @@ impl RowChoice {
     }
 
     /// The chosen rows that a mask over them keeps.
-    fn masked(&self, mask: &Arc<FilterMask>) -> Result<RowChoice> {
+    fn filter(&self, mask: &Arc<FilterMask>) -> Result<RowChoice> {
         match self.chosen {
             RowChoices::All if self.starts.len() == 2 => {
                 Ok(RowChoice::new(self.starts.clone(), RowChoices::Masks(vec![Some(Arc::clone(mask))])))
@@ -281,12 +281,12 @@ impl RowChoice {
         Ok(RowChoice::of_numbers(self.starts.clone(), numbers))
     }
 
-    fn sliced(&self, start: usize, rows: usize) -> RowChoice {
+    fn slice(&self, start: usize, rows: usize) -> RowChoice {
         RowChoice::of_numbers(self.starts.clone(), self.numbers().slice(start, rows))
     }
 
-    /// The rows of several choices, one behind the other; `None` of more than there are numbers for.
-    fn joined(choices: &[&RowChoice]) -> Option<RowChoice> {
+    /// Concatenates choices; `None` if the rows exceed the range of row numbers.
+    fn concat(choices: &[&RowChoice]) -> Option<RowChoice> {
         let mut starts = vec![0u32];
         let mut begins = Vec::with_capacity(choices.len());
         for choice in choices {
@@ -317,7 +317,7 @@ impl RowChoice {
         match (&self.chosen, parts) {
             (RowChoices::All, [one]) => one.all(),
             (RowChoices::All, parts) => {
-                joined(parts.iter().map(ColumnPart::all).collect::<Result<_>>()?, parts[0].data_type())
+                concat_arrays(parts.iter().map(ColumnPart::all).collect::<Result<_>>()?, parts[0].data_type())
             }
             (RowChoices::Masks(masks), parts) => {
                 let parts = parts.iter().zip(masks).map(|(part, mask)| part.with_mask(mask.as_deref()));
@@ -334,7 +334,7 @@ impl RowChoice {
             rows.iter().map(|(part, rows)| parts[*part].take(rows)).collect::<Result<Vec<ArrayRef>>>()
         };
         match self.places.get_or_init(|| self.find_places()) {
-            RowPlaces::Runs(runs) => joined(take_rows(runs)?, parts[0].data_type()),
+            RowPlaces::Runs(runs) => concat_arrays(take_rows(runs)?, parts[0].data_type()),
             RowPlaces::Dealt { by_part, indices } => {
                 let arrays = one_dictionary(take_rows(by_part)?)?;
                 if let Some(coded) = interleaved_codes(&arrays, indices)? {
@@ -391,10 +391,10 @@ impl RowChoice {
     }
 }
 
-/// The choices that a step makes of those that columns share.
+/// The new choices of a step, cached by the choice that columns share.
 #[derive(Default)]
 pub(crate) struct Choices {
-    made: Vec<(Arc<RowChoice>, Arc<RowChoice>)>,
+    results: Vec<(Arc<RowChoice>, Arc<RowChoice>)>,
 }
 
 impl Choices {
@@ -403,32 +403,32 @@ impl Choices {
         rows: &Arc<RowChoice>,
         make: impl FnOnce(&RowChoice) -> Result<RowChoice>,
     ) -> Result<Arc<RowChoice>> {
-        if let Some((_, made)) = self.made.iter().find(|(cached, _)| Arc::ptr_eq(cached, rows)) {
-            return Ok(Arc::clone(made));
+        if let Some((_, result)) = self.results.iter().find(|(cached, _)| Arc::ptr_eq(cached, rows)) {
+            return Ok(Arc::clone(result));
         }
-        let made = Arc::new(make(rows)?);
-        self.made.push((Arc::clone(rows), Arc::clone(&made)));
-        Ok(made)
+        let result = Arc::new(make(rows)?);
+        self.results.push((Arc::clone(rows), Arc::clone(&result)));
+        Ok(result)
     }
 
     /// The rows of a column that a mask keeps.
-    pub fn masked(&mut self, column: &FrameColumn, mask: &Arc<FilterMask>) -> Result<FrameColumn> {
+    pub fn filter(&mut self, column: &FrameColumn, mask: &Arc<FilterMask>) -> Result<FrameColumn> {
         Ok(match column {
-            FrameColumn::Made(values) => FrameColumn::Made(mask.filter(values)?),
-            FrameColumn::Late(late) if late.decoded().is_some() => FrameColumn::Made(mask.filter(&late.values()?)?),
+            FrameColumn::Array(values) => FrameColumn::Array(mask.filter(values)?),
+            FrameColumn::Late(late) if late.decoded().is_some() => FrameColumn::Array(mask.filter(&late.values()?)?),
             FrameColumn::Late(late) => {
-                let rows = self.of(&late.rows, |rows| rows.masked(mask))?;
+                let rows = self.of(&late.rows, |rows| rows.filter(mask))?;
                 FrameColumn::Late(LateColumn::new(Arc::clone(&late.parts), rows))
             }
         })
     }
 
-    /// The rows of a column at these places, in their order.
+    /// The rows of a column at these positions.
     pub fn take(&mut self, column: &FrameColumn, places: &UInt32Array) -> Result<FrameColumn> {
         Ok(match column {
-            FrameColumn::Made(values) => FrameColumn::Made(take(values, places, None)?),
+            FrameColumn::Array(values) => FrameColumn::Array(take(values, places, None)?),
             FrameColumn::Late(late) if late.decoded().is_some() => {
-                FrameColumn::Made(take(&late.values()?, places, None)?)
+                FrameColumn::Array(take(&late.values()?, places, None)?)
             }
             FrameColumn::Late(late) => {
                 let rows = self.of(&late.rows, |rows| rows.take_places(places))?;
@@ -437,14 +437,14 @@ impl Choices {
         })
     }
 
-    /// Some rows of a column that follow each other.
-    pub fn sliced(&mut self, column: &FrameColumn, start: usize, rows: usize) -> FrameColumn {
+    /// Consecutive rows of a column.
+    pub fn slice(&mut self, column: &FrameColumn, start: usize, rows: usize) -> FrameColumn {
         let late = match column {
-            FrameColumn::Made(values) => return FrameColumn::Made(values.slice(start, rows)),
+            FrameColumn::Array(values) => return FrameColumn::Array(values.slice(start, rows)),
             FrameColumn::Late(late) => late,
         };
-        if let Some(made) = late.values.made.get() {
-            return FrameColumn::Made(made.slice(start, rows));
+        if let Some(decoded) = late.values.decoded.get() {
+            return FrameColumn::Array(decoded.slice(start, rows));
         }
         if let Some(slice) = late.one_slice()
             && let Some(all) = RowChoice::all(rows)
@@ -452,25 +452,25 @@ impl Choices {
         {
             return FrameColumn::Late(LateColumn::of_part(ColumnPart::Mapped(slice.slice(start, rows)), &all));
         }
-        // Cutting numbers doesn't fail.
-        match self.of(&late.rows, |choice| Ok(choice.sliced(start, rows))) {
+        // A slice of row numbers can't fail.
+        match self.of(&late.rows, |choice| Ok(choice.slice(start, rows))) {
             Ok(choice) => FrameColumn::Late(LateColumn::new(Arc::clone(&late.parts), choice)),
             Err(_) => column.clone(),
         }
     }
 }
 
-/// The choices of frames that are put one behind the other.
+/// The concatenated choices of frames that are concatenated.
 #[derive(Default)]
 pub(crate) struct JoinedChoices {
-    made: Vec<(Vec<Arc<RowChoice>>, Arc<RowChoice>)>,
-    /// By the number of the frame: all its rows, for its columns that are made.
+    results: Vec<(Vec<Arc<RowChoice>>, Arc<RowChoice>)>,
+    /// By frame: all its rows, for the columns that are arrays.
     all: Vec<Option<Arc<RowChoice>>>,
 }
 
 impl JoinedChoices {
-    /// Concatenates columns if that copies no values: some may be gathered later.
-    pub fn joined(&mut self, columns: &[&FrameColumn]) -> Option<FrameColumn> {
+    /// Concatenates columns if that copies no values, so that they are gathered later.
+    pub fn concat(&mut self, columns: &[&FrameColumn]) -> Option<FrameColumn> {
         let data_type = columns.first()?.data_type();
         if !columns.iter().any(|column| matches!(column, FrameColumn::Late(_)))
             || !columns.iter().all(|column| column.data_type() == data_type)
@@ -486,7 +486,7 @@ impl JoinedChoices {
                     parts.extend(late.parts.iter().cloned());
                     choices.push(Arc::clone(&late.rows));
                 }
-                FrameColumn::Made(values) => {
+                FrameColumn::Array(values) => {
                     parts.push(ColumnPart::Mapped(Arc::clone(values)));
                     if all.is_none() {
                         *all = Some(Arc::new(RowChoice::all(values.len())?));
@@ -497,12 +497,12 @@ impl JoinedChoices {
         }
         let is_it =
             |cached: &[Arc<RowChoice>]| cached.iter().zip(&choices).all(|(cached, choice)| Arc::ptr_eq(cached, choice));
-        let rows = match self.made.iter().find(|(cached, _)| is_it(cached)) {
+        let rows = match self.results.iter().find(|(cached, _)| is_it(cached)) {
             Some((_, rows)) => Arc::clone(rows),
             None => {
                 let of_all: Vec<&RowChoice> = choices.iter().map(AsRef::as_ref).collect();
-                let rows = Arc::new(RowChoice::joined(&of_all)?);
-                self.made.push((choices, Arc::clone(&rows)));
+                let rows = Arc::new(RowChoice::concat(&of_all)?);
+                self.results.push((choices, Arc::clone(&rows)));
                 rows
             }
         };

@@ -21,22 +21,22 @@ use crate::per_run::PerRun;
 use crate::rows_by_word::RowsByWord;
 use crate::translations::numbers_in;
 
-/// In the place of a row where there is none.
+/// Stands for the row of a key that has none.
 pub(crate) const MISSING: u32 = u32::MAX;
 
-/// Rows by a key that each has for itself, of one column or of several.
+/// Finds rows by a unique key of one or several columns.
 #[derive(Debug)]
 pub struct LookupTable {
-    /// Numbers of the constants that hold the columns of the key; none where rows are looked up by their number.
+    /// Numbers of the constants that hold the key columns; none if rows are found by their number.
     keys: Vec<usize>,
     /// Numbers of the constants that hold the columns.
     columns: Vec<usize>,
-    /// Whether of equal keys the first one's row is found, rather than that such a table is refused.
+    /// Whether the first row of duplicate keys is found; otherwise a table with duplicates is refused.
     first: bool,
     rows: PerRun<Rows>,
 }
 
-/// Rows by key. One without a key is never found.
+/// The rows by key. A null key is never found.
 #[derive(Debug)]
 pub(crate) enum Rows {
     Texts(RowsByText),
@@ -45,13 +45,13 @@ pub(crate) enum Rows {
     Several(RowsByKeys),
 }
 
-/// Texts of a dictionary for each key up to which keys are found by its codes.
+/// Texts of a dictionary per key up to which keys are found by its codes.
 const TEXTS_OF_KEY_MAX: usize = 64;
 
-/// Keys up to which each is searched for by itself, rather than that all texts of a dictionary are looked up.
+/// Up to this many keys, each is searched for by itself instead of translating a whole dictionary.
 pub(crate) const FEW_KEYS_MAX: usize = 64;
 
-/// Texts of a dictionary for each row up to which they are looked up rather than the rows.
+/// Texts of a dictionary per row up to which the texts are looked up instead of the rows.
 const TEXTS_OF_ROW_MAX: usize = 8;
 
 impl LookupTable {
@@ -61,14 +61,14 @@ impl LookupTable {
         LookupTable { keys, columns, first: false, rows: PerRun::default() }
     }
 
-    /// A table whose rows are looked up by their number, which [`Expr::Find`](crate::Expr::Find) gives.
+    /// A table whose rows are found by their number, the result of [`Expr::Find`](crate::Expr::Find).
     #[must_use]
     pub fn by_number(columns: Vec<usize>) -> LookupTable {
         LookupTable::new(Vec::new(), columns)
     }
 
-    /// A table that gives the number of the first of equal keys. A key of one column may be of any type; those that aren't
-    /// [taken](LookupTable::takes) are found one by one.
+    /// A table that gives the number of the first row of duplicate keys. A key of one column may have any type; types that [`LookupTable::takes`]
+    /// refuses are searched for one by one.
     pub(crate) fn of_first(keys: Vec<usize>) -> LookupTable {
         LookupTable { first: true, ..LookupTable::new(keys, Vec::new()) }
     }
@@ -96,7 +96,7 @@ impl LookupTable {
         }
     }
 
-    /// Builds the table by some threads, and refuses one with a duplicate key even if no row looks it up.
+    /// Refuses a table with a duplicate key, even if no look-up meets it.
     ///
     /// # Errors
     /// [`Error::RepeatedKey`] for such a table.
@@ -138,7 +138,7 @@ impl LookupTable {
         self.rows.get(first, || Rows::by_columns(&of, self.first, 1))?.find_several(keys)
     }
 
-    /// Whether keys of two types are found by each other.
+    /// Whether keys of one type can be looked up among keys of another.
     #[must_use]
     pub fn takes(one: &DataType, other: &DataType) -> bool {
         let is_word = match one {
@@ -150,7 +150,7 @@ impl LookupTable {
         is_word && plain(one) == plain(other) || is_text(one) && is_text(other)
     }
 
-    /// Whether each key is there once.
+    /// Whether the keys are unique.
     #[must_use]
     pub fn are_unique(keys: &[ArrayRef]) -> bool {
         Rows::by_columns(keys, false, 1).is_ok()
@@ -171,7 +171,7 @@ impl LookupTable {
         Ok(Arc::new(BooleanArray::new(is_present, None)))
     }
 
-    /// A column's texts for each key, as codes; `None` of other columns.
+    /// A text column's values for each key, as codes; `None` for other columns.
     pub(crate) fn coded(&self, keys: &ArrayRef, column: usize, constants: &[ArrayRef]) -> Result<Option<ArrayRef>> {
         let Some(texts) = self.columns.get(column).map(|column| &constants[*column]) else { return Ok(None) };
         if *texts.data_type() != DataType::Utf8 {
@@ -182,7 +182,7 @@ impl LookupTable {
         Ok(Some(Arc::new(DictionaryArray::try_new(codes.as_primitive::<Int32Type>().clone(), Arc::clone(texts))?)))
     }
 
-    /// A column's values for each key; of a table that gives numbers the number, or [`MISSING`].
+    /// A column's values for each key; from a table that gives numbers, the number or [`MISSING`].
     pub(crate) fn column(&self, keys: &ArrayRef, column: usize, constants: &[ArrayRef]) -> Result<ArrayRef> {
         if self.first {
             return Ok(Arc::new(UInt32Array::from(self.rows(keys, constants)?)));
@@ -262,9 +262,9 @@ impl Rows {
 #[derive(Debug)]
 pub(crate) struct RowsByText {
     texts: StringArray,
-    /// The row of each text, and the dictionary that these are; none where the list is one of rows.
+    /// The row of each text, and the dictionary of the texts; none if the texts are the rows.
     rows: Option<(Vec<u32>, ArrayRef)>,
-    /// Numbers of the texts by their hash; none where each text is greater than the one before, as those of a table's symbols are.
+    /// Numbers of the texts by hash; none if the texts are in ascending order, like the symbols of a table.
     by_hash: Option<(DefaultHashBuilder, HashTable<u32>)>,
     /// Whether a text has several rows.
     repeats: bool,
@@ -275,7 +275,7 @@ pub(crate) struct RowsByText {
 }
 
 impl RowsByText {
-    /// The rows of some texts, of equal ones the first; `None` if there are equal ones and none `may_repeat`.
+    /// Indexes texts. Of duplicates it takes the first if they `may_repeat`; otherwise it returns `None`.
     fn new(keys: &ArrayRef, may_repeat: bool) -> Result<Option<RowsByText>> {
         if let Some(coded) = keys.as_dictionary_opt::<Int32Type>()
             && (coded.len() > FEW_KEYS_MAX || coded.values().len() <= coded.len() * TEXTS_OF_KEY_MAX)
@@ -311,7 +311,7 @@ impl RowsByText {
         Ok(Some(RowsByText { by_hash: Some((hasher, by_hash)), repeats, ..RowsByText::of(texts) }))
     }
 
-    /// Texts that rise, each of which is its own row.
+    /// Texts in ascending order, each of which is its own row.
     fn of(texts: StringArray) -> RowsByText {
         let (of_codes, apart) = (PerRun::default(), Mutex::default());
         RowsByText { texts, rows: None, by_hash: None, repeats: false, of_codes, apart }
@@ -326,21 +326,21 @@ impl RowsByText {
         }
     }
 
-    /// Whether all texts of a dictionary are looked up, rather than the texts of so few rows.
+    /// Whether looking up all texts of a dictionary pays, compared with the texts of these rows.
     fn pays(&self, coded: &DictionaryArray<Int32Type>) -> bool {
         let (dictionary, rows) = (coded.values(), coded.len());
         let are_few = |rows: usize| dictionary.len() > rows.saturating_mul(TEXTS_OF_ROW_MAX);
         if !are_few(rows) || self.of_codes.has(dictionary) {
             return true;
         }
-        // Many blocks of few rows have many together.
+        // Many blocks of few rows add up.
         let mut apart = self.apart.lock().unwrap_or_else(PoisonError::into_inner);
         let address = Arc::as_ptr(dictionary).cast::<()>().addr();
         *apart = (address, if apart.0 == address { apart.1.saturating_add(rows) } else { rows });
         !are_few(apart.1)
     }
 
-    /// The row of each text of a dictionary. The result is kept, because a later statement may ask for the same dictionary.
+    /// The row of each text of a dictionary, cached because a later statement may use the same dictionary.
     fn of_dictionary(&self, dictionary: &ArrayRef, texts: &StringArray) -> Vec<u32> {
         match &self.rows {
             Some((rows, of)) => rows_of(&numbers_in(dictionary, of, || self.numbers(texts)), rows),
@@ -348,7 +348,7 @@ impl RowsByText {
         }
     }
 
-    /// The number of each text among those here, or [`MISSING`].
+    /// The number of each text here, or [`MISSING`].
     fn numbers(&self, texts: &StringArray) -> Vec<u32> {
         let mut from = 0;
         let mut number = |text: &str| match &self.by_hash {
@@ -361,7 +361,8 @@ impl RowsByText {
         texts.iter().map(|text| text.map_or(MISSING, &mut number)).collect()
     }
 
-    /// The number of a text among those that rise. Texts that rise as well are found one behind the other, in steps that double.
+    /// The number of a text among texts in ascending order. It gallops from the previous result, because the texts that are looked up are often
+    /// ascending, too.
     fn search(&self, text: &str, from: &mut usize) -> Option<u32> {
         let (len, is_before) = (self.texts.len(), |number: usize| self.texts.value(number) < text);
         let mut low = if *from > 0 && is_before(*from - 1) { *from } else { 0 };
@@ -380,7 +381,7 @@ impl RowsByText {
     }
 }
 
-/// The rows of numbers, of which some are [`MISSING`].
+/// The rows of numbers, some of which are [`MISSING`].
 fn rows_of(numbers: &[u32], rows: &[u32]) -> Vec<u32> {
     numbers.iter().map(|number| rows.get(*number as usize).copied().unwrap_or(MISSING)).collect()
 }
@@ -396,7 +397,7 @@ pub(crate) fn numbered(mut rows: Vec<u32>) -> UInt32Array {
     UInt32Array::new(rows.into(), Some(NullBuffer::new(has)))
 }
 
-/// Whether each text is greater than the one before, and none is null.
+/// Whether the texts are strictly ascending and none is null.
 fn rises(texts: &StringArray) -> bool {
     texts.null_count() == 0 && (1..texts.len()).all(|at| texts.value(at - 1) < texts.value(at))
 }
@@ -413,7 +414,7 @@ fn first_equal(keys: &ArrayRef, values: &ArrayRef) -> Result<Vec<u32>> {
     Ok(rows)
 }
 
-/// The rows of keys, of which null has none.
+/// The rows of keys; a null key has none.
 fn valid(keys: &ArrayRef, mut rows: Vec<u32>) -> Vec<u32> {
     if let Some(nulls) = keys.nulls().filter(|nulls| nulls.null_count() > 0) {
         (0..rows.len()).filter(|at| nulls.is_null(*at)).for_each(|at| rows[at] = MISSING);

@@ -6,7 +6,8 @@ use arrow::datatypes::{ArrowNativeType, DataType};
 
 use crate::error::Result;
 
-/// An expression with `$N` as the native type of a data type whose numbers have its order; another where it has none.
+/// Evaluates an expression with `$N` as the native type of a data type whose numbers have its order; evaluates the other expression for all other
+/// types.
 macro_rules! with_native {
     ($data_type:expr, $N:ident => $body:expr, _ => $other:expr) => {{
         use arrow::datatypes::DataType as Type;

@@ -31,7 +31,7 @@ pub(crate) fn order(columns: &[SortColumn], fetch: Option<usize>) -> Result<Opti
     order_by(columns, fetch, 1)
 }
 
-/// The same by so many threads.
+/// The same with a number of threads.
 pub(crate) fn order_by(columns: &[SortColumn], fetch: Option<usize>, threads: usize) -> Result<Option<Vec<u32>>> {
     let Some(rows) = columns.first().map(|column| column.values.len()) else { return Ok(None) };
     if u32::try_from(rows).is_err() {
@@ -41,12 +41,12 @@ pub(crate) fn order_by(columns: &[SortColumn], fetch: Option<usize>, threads: us
         return Ok(None);
     }
     let few = fetch.filter(|fetch| *fetch < rows / 8);
-    // Rows that stand in the order of the further columns keep it: equal ones aren't moved.
+    // If rows are in the order of the further columns already, a stable sort by the first suffices.
     let columns = match columns {
         [first, rest @ ..] if few.is_none() && !rest.is_empty() && stand_in_order(rest) => std::slice::from_ref(first),
         columns => columns,
     };
-    // If few rows are wanted, the first column decides alone which of them are looked at further.
+    // For few rows, the first column alone decides which rows are examined further.
     let leading_columns = if few.is_some() { 1 } else { columns.len() };
     let Some(LeadingKeys { keys, used, is_exact }) = leading(&columns[..leading_columns]) else {
         return by_rows(columns, fetch).map(Some);
@@ -62,7 +62,7 @@ pub(crate) fn order_by(columns: &[SortColumn], fetch: Option<usize>, threads: us
     let threads = parallel::threads_for(rows, 0, threads);
     let mut numbered: Vec<(u64, u32)> = keys.iter().zip(0..).map(|(key, row)| (*key, row)).collect();
     if is_exact && !rest.is_empty() && mostly_tie(&keys) {
-        // In the order of the further columns first, which rows of equal keys keep.
+        // Sorts by the further columns first; rows with equal keys keep that order.
         if let Some(order) = order_by(rest, None, threads)? {
             numbered = order.into_iter().map(|row| (keys[row as usize], row)).collect();
         }
@@ -75,8 +75,8 @@ pub(crate) fn order_by(columns: &[SortColumn], fetch: Option<usize>, threads: us
     }
     let is_moved = match rest {
         [] => false,
-        rest if is_exact => settle_ties(&mut numbered, |tied| order(&chosen(rest, tied)?, None))?,
-        rest => settle_ties(&mut numbered, |tied| by_rows(&chosen(rest, tied)?, None).map(Some))?,
+        rest if is_exact => settle_ties(&mut numbered, |tied| order(&take_rows(rest, tied)?, None))?,
+        rest => settle_ties(&mut numbered, |tied| by_rows(&take_rows(rest, tied)?, None).map(Some))?,
     };
     if in_order && !is_moved {
         return Ok(None);
@@ -85,11 +85,11 @@ pub(crate) fn order_by(columns: &[SortColumn], fetch: Option<usize>, threads: us
     Ok(Some(numbered.into_iter().map(|(_, row)| row).collect()))
 }
 
-/// Keys that are looked at to tell whether most rows have one that another has, too, and how many of them must be there twice for that.
+/// Keys that are sampled to estimate whether most rows have an equal key, and the number of equal pairs that this takes.
 const SAMPLE_ROWS: usize = 1024;
 const SAME_MIN: usize = 8;
 
-/// Whether most of some rows are equal in their keys, as a few of them show: of so many values few come twice.
+/// Whether most rows have a key that another row has, judged by a sample.
 fn mostly_tie(keys: &[u64]) -> bool {
     let step = (keys.len() / SAMPLE_ROWS).max(1);
     let mut sample: Vec<u64> = keys.iter().step_by(step).copied().collect();
@@ -101,16 +101,16 @@ fn mostly_tie(keys: &[u64]) -> bool {
     same >= SAME_MIN && same.saturating_mul(2 * keys.len()) > seen * seen
 }
 
-/// Bits that a further key should find free.
+/// Bits that must be left for a further key.
 const KEY_BITS_MIN: u32 = 4;
 
-/// Rows from which on they are sorted by digits.
+/// Rows from which on radix sort is used.
 const DIGITS_ROWS: usize = 2048;
 
 /// Bits of a digit.
 const DIGIT_BITS: u32 = 11;
 
-/// Sorts by the numbers, each thread a part of the rows, which are merged.
+/// Sorts by the numbers: each thread sorts a part, then the parts are merged.
 fn sort(numbered: &mut Vec<(u64, u32)>, threads: usize) -> Result<()> {
     let mut rows_of_part = numbered.len().div_ceil(threads.max(1)).max(1);
     parallel::each_of(numbered.chunks_mut(rows_of_part), threads, |part| {
@@ -129,11 +129,11 @@ fn sort(numbered: &mut Vec<(u64, u32)>, threads: usize) -> Result<()> {
     Ok(())
 }
 
-/// Two sorted parts as one. Of equal ones those of the first come before.
+/// Merges two sorted parts. Of equal keys those of the first part come first.
 fn merge(first: &[(u64, u32)], second: &[(u64, u32)], merged: &mut Vec<(u64, u32)>) {
     let (mut one, mut other) = (0, 0);
     while one < first.len() && other < second.len() {
-        // Which side is next can't be foreseen, so there is no branch.
+        // The side that is next can't be predicted, so there is no branch.
         let takes_other = second[other].0 < first[one].0;
         merged.push(if takes_other { second[other] } else { first[one] });
         other += usize::from(takes_other);
@@ -146,7 +146,7 @@ fn merge(first: &[(u64, u32)], second: &[(u64, u32)], merged: &mut Vec<(u64, u32
 fn sort_part(numbered: &mut [(u64, u32)]) {
     let breaks = numbered.windows(2).filter(|pair| pair[0].0 > pair[1].0).count();
     if numbered.len() < DIGITS_ROWS || breaks < numbered.len() / 64 {
-        // Groups of several dates come as stretches that are in order, which this sort merges.
+        // Groups of several dates come as sorted stretches, which this sort merges.
         numbered.sort_by_key(|(key, _)| *key);
         return;
     }
@@ -180,7 +180,7 @@ fn sort_part(numbered: &mut [(u64, u32)]) {
     }
 }
 
-/// Whether rows are sorted by some columns, for types whose values are compared directly. It stops at the first row out of order.
+/// Whether rows are sorted by some columns, for types that are compared directly. It stops at the first row out of order.
 fn stand_in_order(columns: &[SortColumn]) -> bool {
     let Some(plain) = columns.iter().map(PlainColumn::of).collect::<Option<Vec<PlainColumn>>>() else { return false };
     let rows = columns.first().map_or(0, |column| column.values.len());
@@ -194,7 +194,7 @@ fn stand_in_order(columns: &[SortColumn]) -> bool {
     (1..rows).all(|row| order(row).is_le())
 }
 
-/// The same for some rows, one behind the other.
+/// The same for consecutive rows at some positions.
 pub(crate) fn stand_in_order_at(columns: &[SortColumn], rows: &[u32]) -> bool {
     let Some(plain) = columns.iter().map(PlainColumn::of).collect::<Option<Vec<PlainColumn>>>() else { return false };
     let order = |pair: &[u32]| {
@@ -204,7 +204,7 @@ pub(crate) fn stand_in_order_at(columns: &[SortColumn], rows: &[u32]) -> bool {
     rows.windows(2).all(|pair| order(pair).is_le())
 }
 
-/// A column whose neighbours are compared as they are: ascending, without nulls.
+/// A column whose neighbours are compared directly: ascending, without nulls.
 enum PlainColumn {
     Numbers(ScalarBuffer<i64>),
     /// Codes, and their texts.
@@ -253,8 +253,8 @@ pub(crate) fn plain_numbers(values: &ArrayRef) -> Option<ScalarBuffer<i64>> {
     }
 }
 
-/// The first rows in the order of some columns, of whose first one these are the keys: those of lesser keys than the last of them in order,
-/// and of those that tie with it the first by further columns.
+/// The first rows in the order of some columns; `keys` are those of the first column. Takes the rows with lesser keys than the last row, and of those
+/// tied with it the first by the further columns.
 fn first_of(columns: &[SortColumn], keys: &[u64], is_exact: bool, fetch: usize) -> Result<Vec<u32>> {
     let Some(last) = fetch.checked_sub(1) else { return Ok(Vec::new()) };
     let rough = rough_bound(keys, last);
@@ -266,7 +266,7 @@ fn first_of(columns: &[SortColumn], keys: &[u64], is_exact: bool, fetch: usize) 
         candidates.iter().filter(|(key, _)| is_asked(key, &bound)).map(|(_, row)| *row).collect()
     };
     if !is_exact {
-        // All of them may tie again, so that all are sorted.
+        // All of them may be tied again, and then all are sorted.
         let mut first = first_in_order(rows_where(u64::le), columns, None)?;
         first.truncate(fetch);
         return Ok(first);
@@ -277,11 +277,11 @@ fn first_of(columns: &[SortColumn], keys: &[u64], is_exact: bool, fetch: usize) 
     Ok(first)
 }
 
-/// The first `fetch` of some rows in the order of some columns, or all of them; without columns in their old order.
+/// The first `fetch` of some rows in the order of some columns, or all of them; without columns, in their old order.
 fn first_in_order(mut rows: Vec<u32>, columns: &[SortColumn], fetch: Option<usize>) -> Result<Vec<u32>> {
     if rows.len() > 1
         && !columns.is_empty()
-        && let Some(places) = order(&chosen(columns, &rows)?, fetch)?
+        && let Some(places) = order(&take_rows(columns, &rows)?, fetch)?
     {
         return Ok(places.into_iter().map(|place| rows[place as usize]).collect());
     }
@@ -289,14 +289,14 @@ fn first_in_order(mut rows: Vec<u32>, columns: &[SortColumn], fetch: Option<usiz
     Ok(rows)
 }
 
-/// A key that is not before the one with a number in order, found among a few of them.
+/// A key that is at or behind a position of the order, estimated from a sample.
 fn rough_bound(keys: &[u64], number: usize) -> u64 {
     let step = (keys.len() / SAMPLE_ROWS.max(4 * (number + 1))).max(1);
     let mut sample: Vec<u64> = keys.iter().step_by(step).copied().collect();
     if sample.len() > number { *sample.select_nth_unstable(number).1 } else { u64::MAX }
 }
 
-/// Puts rows of equal keys in the order of further columns, which `order` gives of some rows; whether any moved.
+/// Sorts rows of equal keys by further columns, whose order `order` gives, and returns whether any row moved.
 fn settle_ties(numbered: &mut [(u64, u32)], order: impl FnOnce(&[u32]) -> Result<Option<Vec<u32>>>) -> Result<bool> {
     let mut tied = Vec::new();
     let mut stretches = Vec::new();
@@ -328,7 +328,7 @@ fn settle_ties(numbered: &mut [(u64, u32)], order: impl FnOnce(&[u32]) -> Result
     Ok(true)
 }
 
-fn chosen(columns: &[SortColumn], rows: &[u32]) -> Result<Vec<SortColumn>> {
+fn take_rows(columns: &[SortColumn], rows: &[u32]) -> Result<Vec<SortColumn>> {
     let rows = UInt32Array::from(rows.to_vec());
     let chosen = columns
         .iter()
@@ -355,7 +355,7 @@ fn by_rows(columns: &[SortColumn], fetch: Option<usize>) -> Result<Vec<u32>> {
     Ok(order)
 }
 
-/// Numbers by which rows are ordered as by their first column; `None` if that has none.
+/// Numbers with the order of the first column; `None` if its type has none.
 pub(crate) fn first_keys(columns: &[SortColumn]) -> Option<Vec<u64>> {
     let first = columns.first()?;
     if first.values.logical_null_count() > 0 {
@@ -373,7 +373,8 @@ struct LeadingKeys {
     keys: Vec<u64>,
     /// How many columns the keys encode.
     used: usize,
-    /// Whether rows of equal keys are equal in all of these columns. If not, rows of equal keys remain to be compared, but a lesser key still comes first.
+    /// Whether equal keys mean equal values in all of these columns. If not, rows of equal keys remain to be compared; a lesser key comes first in
+    /// any case.
     is_exact: bool,
 }
 
@@ -401,8 +402,8 @@ fn leading(columns: &[SortColumn]) -> Option<LeadingKeys> {
     Some(LeadingKeys { keys, used, is_exact: true })
 }
 
-/// The seven bytes of each text behind those that all share: in the order of the texts, as far as these bytes tell. An eighth would leave no
-/// room for nulls.
+/// The seven bytes of each text behind the common prefix, which order the texts as far as these bytes go. An eighth byte would leave no room for
+/// nulls.
 fn prefixes(array: &ArrayRef) -> Option<Vec<u64>> {
     let texts = array.as_string_opt::<i32>()?;
     let of = |row: usize| if texts.is_valid(row) { texts.value(row).as_bytes() } else { &[] };
@@ -423,7 +424,7 @@ fn prefixes(array: &ArrayRef) -> Option<Vec<u64>> {
     Some((0..texts.len()).map(prefix).collect())
 }
 
-/// One key of all rows.
+/// The sort keys of one column.
 struct OrderKey {
     /// Numbers with the key's order, from 0.
     values: Vec<u64>,
@@ -494,7 +495,7 @@ pub(crate) fn numbers(array: &ArrayRef) -> Option<Vec<u64>> {
         DataType::Time32(_) => {
             natives::<i32>(array).iter().map(|value| i64::from(*value).cast_unsigned() ^ SIGN).collect()
         }
-        // Decimals hardly ever have more digits than a whole number.
+        // Decimals rarely have more digits than fit 64 bits.
         DataType::Decimal128(_, _) => {
             let number = |value: &i128| i64::try_from(*value).ok().map(|value| value.cast_unsigned() ^ SIGN);
             return natives::<i128>(array).iter().map(number).collect();
@@ -524,11 +525,11 @@ pub(crate) fn numbers(array: &ArrayRef) -> Option<Vec<u64>> {
     })
 }
 
-/// Rows of texts from which on distinct texts are numbered before they are compared, and how many rows there must be for each text.
+/// Rows of texts from which on distinct texts are ranked, and rows per text that this takes.
 const TEXT_ROWS_MIN: usize = 256;
 const ROWS_OF_TEXT_MIN: usize = 8;
 
-/// Where each row's text is among all texts of a column in order; `None` where these are many.
+/// The rank of each row's text among all texts of a column; `None` if there are many texts.
 fn ranks(array: &ArrayRef) -> Option<Vec<u64>> {
     let texts = array.as_string_opt::<i32>()?;
     if texts.len() < TEXT_ROWS_MIN {
@@ -539,7 +540,7 @@ fn ranks(array: &ArrayRef) -> Option<Vec<u64>> {
     for start in (0..texts.len()).step_by(TEXT_ROWS_MIN) {
         let rows = texts.slice(start, TEXT_ROWS_MIN.min(texts.len() - start));
         numbers.extend(distinct.numbers(&rows, 0u32));
-        // In the first batch each row may have a text of its own.
+        // In the first batch each row may have its own text.
         if distinct.len() > texts.len() / ROWS_OF_TEXT_MIN {
             return None;
         }

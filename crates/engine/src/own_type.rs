@@ -26,10 +26,10 @@ pub enum OwnComparison {
     Always(bool),
 }
 
-/// Whole numbers that a `float64` holds each of.
+/// The bound below which a `float64` represents every whole number.
 const EXACT_IN_FLOAT: f64 = 9_007_199_254_740_991.0;
 
-/// Where a constant stands among the values of a type.
+/// The place of a constant among the values of a type.
 enum ConstantPlace {
     Below,
     Above,
@@ -39,8 +39,8 @@ enum ConstantPlace {
     UnderIt(ArrayRef),
 }
 
-/// Restates `cast(value) op constant` for a value of the type `own`, where the constant is of the wider type; `None` where the types don't allow
-/// it or the constant is null.
+/// Restates `cast(value) op constant`, where the constant is of the wider type, as a comparison in the type `own`; `None` if the types don't allow it
+/// or the constant is null.
 #[must_use]
 pub fn own_comparison(op: BinaryOp, own: &DataType, constant: &ArrayRef) -> Option<OwnComparison> {
     use BinaryOp::{Equal, Greater, GreaterOrEqual, Less, LessOrEqual, NotEqual};
@@ -63,7 +63,7 @@ pub fn own_comparison(op: BinaryOp, own: &DataType, constant: &ArrayRef) -> Opti
     }
 }
 
-/// The values of a list that values of a type can equal, and null if it has one; `None` where types don't allow it.
+/// The values of a list that values of a type can equal, and null if the list has one; `None` if the types don't allow it.
 pub(crate) fn own_list(own: &DataType, list: &ArrayRef) -> Result<Option<ArrayRef>> {
     let mut values: Vec<ArrayRef> = vec![new_empty_array(own)];
     for row in (0..list.len()).filter(|row| list.is_valid(*row)) {
@@ -223,7 +223,7 @@ fn decimal(number: &Number, precision: u8, scale: i8) -> Option<ConstantPlace> {
     Some(beside(rest, Arc::new(value)))
 }
 
-/// The place of a float among decimals as they become floats, which several may become one of: then it has none.
+/// The place of a float among decimals that are converted to floats; none if several decimals convert to the same float.
 fn decimal_near(value: f64, precision: u8, scale: i8) -> Option<ConstantPlace> {
     let (unit, beyond) = (10f64.powi(i32::from(scale)), 10i128.checked_pow(u32::from(precision))?);
     #[expect(clippy::cast_precision_loss, reason = "as the cast does it")]

@@ -8,10 +8,10 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::error::{Error, Result};
 
-/// Rows from which on a second thread pays: waking one costs some ten microseconds.
+/// Rows from which on a second thread pays: waking one takes some ten microseconds.
 const ROWS_MIN: usize = 100_000;
 
-/// Rows that count for a piece which has to be searched for or copied on its own: it misses the cache a few times.
+/// Rows that a piece counts for if it has to be searched for or copied on its own: it misses the cache a few times.
 const ROWS_OF_PIECE: usize = 256;
 
 /// Threads for work on some rows, and on pieces that are looked at one by one; at least one.
@@ -19,7 +19,7 @@ pub(crate) fn threads_for(rows: usize, pieces: usize, threads: usize) -> usize {
     if rows.saturating_add(pieces.saturating_mul(ROWS_OF_PIECE)) >= ROWS_MIN { threads.max(1) } else { 1 }
 }
 
-/// Aggregates of a row that are as much work as a row of few columns is.
+/// Number of aggregates of a row that cost as much as reading a row of few columns.
 const AGGREGATES_OF_ROW: usize = 4;
 
 /// Threads for this many aggregates over some rows, in `pieces` pieces that are processed one by one.
@@ -27,8 +27,8 @@ pub(crate) fn threads_for_aggregates(rows: usize, aggregates: usize, pieces: usi
     threads_for(rows.saturating_mul(aggregates.div_ceil(AGGREGATES_OF_ROW).max(1)), pieces, threads)
 }
 
-/// The results of `work` for all numbers below `tasks`, in order. Each thread takes the next number when it is done with one.
-/// After a failure none is begun.
+/// The results of `work` for all numbers below `tasks`, in order. Each thread takes the next number when it has finished one. After a failure no
+/// further task begins.
 pub(crate) fn each<T: Send>(tasks: usize, threads: usize, work: impl Fn(usize) -> Result<T> + Sync) -> Result<Vec<T>> {
     each_of(0..tasks, threads, work)
 }
@@ -66,7 +66,7 @@ pub(crate) fn each_of<I: Send, T: Send>(
     let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
     done.sort_by_key(|(number, _)| *number);
     let results = done.into_iter().map(|(_, result)| result).collect::<Result<Vec<T>>>()?;
-    // Every number below a failed one was begun, so that without a failure all are there.
+    // Every number below a failed one has begun, so without a failure all results are present.
     if results.len() == tasks { Ok(results) } else { Err(Error::Unsupported("work that was left undone".to_owned())) }
 }
 

@@ -6,10 +6,10 @@ use arrow::array::{Array, ArrayRef};
 
 use crate::error::Result;
 
-/// Most runs at a time whose things are kept.
+/// Most runs whose values are cached at a time.
 const RUNS_MAX: usize = 16;
 
-/// Things by the constants that they were made of, kept as long as these live.
+/// Values derived from constants, cached as long as the constants live.
 #[derive(Debug)]
 pub(crate) struct PerRun<T>(Mutex<Vec<(Weak<dyn Array>, Arc<T>)>>);
 
@@ -24,14 +24,14 @@ impl<T> PerRun<T> {
     pub fn get(&self, of: &ArrayRef, make: impl FnOnce() -> Result<T>) -> Result<Arc<T>> {
         let mut cache = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // An array that is weakly held keeps its address.
-        if let Some((_, made)) = cache.iter().find(|(one, _)| std::ptr::addr_eq(one.as_ptr(), Arc::as_ptr(of))) {
-            return Ok(Arc::clone(made));
+        if let Some((_, value)) = cache.iter().find(|(one, _)| std::ptr::addr_eq(one.as_ptr(), Arc::as_ptr(of))) {
+            return Ok(Arc::clone(value));
         }
         cache.retain(|(one, _)| one.strong_count() > 0);
         cache.truncate(RUNS_MAX - 1);
-        let made = Arc::new(make()?);
-        cache.insert(0, (Arc::downgrade(of), Arc::clone(&made)));
-        Ok(made)
+        let value = Arc::new(make()?);
+        cache.insert(0, (Arc::downgrade(of), Arc::clone(&value)));
+        Ok(value)
     }
 
     /// The cached result for a constant. Without one `make` computes it and holds no lock meanwhile, so that it may

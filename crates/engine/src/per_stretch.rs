@@ -15,22 +15,23 @@ use hashbrown::HashMap;
 use crate::error::{Error, Result};
 use crate::expr::{Columns, Expr, Value};
 
-/// Rows of a stretch, on average, from which on its first row is evaluated for all of them.
+/// Average rows of a stretch from which on its first row is evaluated for all of them.
 const ROWS_OF_STRETCH_MIN: usize = 4;
 
 /// Rows from which on stretches are looked for.
 const ROWS_MIN: usize = 64;
 
-/// From the beginning of 1973 on clocks of all zones are whole quarters of an hour away from UTC.
+/// Since the beginning of 1973 the clocks of all zones have been whole quarters of an hour away from UTC.
 const QUARTERS_FROM: i64 = 94_694_400_000_000_000;
 
 const DAY: i64 = 86_400_000_000_000;
 
 const MINUTE: i64 = 60_000_000_000;
 
-/// Nanoseconds, counted from the epoch, in which an expression of one column of instants keeps its value. `is_instant` tells that column.
+/// The grain, in nanoseconds counted from the epoch, within which an expression of one column of instants has one value. `is_instant` identifies that
+/// column.
 pub(crate) fn grain_of(expr: &Expr, is_instant: &dyn Fn(&Expr) -> bool, constants: &[ArrayRef]) -> Option<i64> {
-    // Shorter grains divide longer ones, so that the lesser of two is one of both.
+    // Shorter grains divide longer ones, so the lesser of two is a grain of both.
     let least = |exprs: &[&Expr]| {
         exprs.iter().try_fold(i64::MAX, |least, expr| Some(least.min(grain_of(expr, is_instant, constants)?)))
     };
@@ -74,7 +75,7 @@ fn instants(expr: &Expr) -> Option<usize> {
     }
 }
 
-/// The values of a call that reads nothing but instants, evaluated for each stretch of rows; `None` where that isn't known to do, or doesn't pay.
+/// The values of a call that reads only instants, evaluated once per stretch of rows; `None` if that isn't known to be exact, or doesn't pay.
 pub(crate) fn over_stretches(expr: &Expr, columns: &dyn Columns, constants: &[ArrayRef]) -> Result<Option<Value>> {
     if columns.rows() < ROWS_MIN {
         return Ok(None);
@@ -109,8 +110,8 @@ fn casts_to_zone(expr: &Expr) -> bool {
     any_cast
 }
 
-/// An instant of each stretch within a grain, null for that of rows without one, and the stretch of each row, wherever the rows of one stand;
-/// `None` where there are many, or in years in which clocks stood at any distance from UTC.
+/// One instant for each stretch of rows within a grain, null for the stretch of rows without an instant, and the number of each row's stretch; rows
+/// of a stretch needn't be adjacent. `None` if there are many stretches, or in years in which zones may be any distance from UTC.
 fn stretches(instants: &PrimitiveArray<TimestampNanosecondType>, grain: i64) -> Option<(Vec<Option<i64>>, Vec<u32>)> {
     let most = instants.len() / ROWS_OF_STRETCH_MIN;
     let (mut firsts, mut of_rows) = (Vec::new(), Vec::with_capacity(instants.len()));
@@ -145,7 +146,7 @@ fn stretches(instants: &PrimitiveArray<TimestampNanosecondType>, grain: i64) -> 
     Some((firsts, of_rows))
 }
 
-/// The first row of each stretch, with its instant alone.
+/// The first row of each stretch; it has only the instant.
 struct FirstRows {
     column: usize,
     instants: ArrayRef,

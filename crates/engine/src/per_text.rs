@@ -18,17 +18,17 @@ use crate::expr::{Columns, EvaluatedColumns, Expr, Value};
 /// Fewest rows for which distinct texts are counted.
 const ROWS_MIN: usize = 1_024;
 
-/// Rows whose texts are counted at first, and for how many of them there must be one.
+/// Rows whose texts are counted first, and rows per distinct text that evaluation per text takes.
 const SAMPLE_ROWS: usize = 2_048;
 const ROWS_OF_TEXT_MIN: usize = 3;
 
 /// Rows for which the function is called to see how long it takes.
 const TIMED_ROWS: usize = 128;
 
-/// What a row must take to be worth it.
+/// The least time per row at which evaluation per text pays.
 const ROW_MIN: Duration = Duration::from_nanos(40);
 
-/// The values of a call that reads one column of plain texts alone, computed for each text; `None` where that doesn't pay, or something is refused.
+/// The values of a call that reads one column of plain texts, computed once per text; `None` if that doesn't pay, or evaluation refuses a text.
 pub(crate) fn over_recurring_texts(
     expr: &Expr,
     columns: &dyn Columns,
@@ -43,11 +43,11 @@ pub(crate) fn over_recurring_texts(
     let started = Instant::now();
     if unless_refused(values(expr, column, Arc::new(texts.slice(0, TIMED_ROWS)), constants))?.is_none()
         || started.elapsed() < ROW_MIN * u32::try_from(TIMED_ROWS).unwrap_or(u32::MAX)
-        || numbered(&texts.slice(0, SAMPLE_ROWS.min(texts.len()))).is_none()
+        || number_texts(&texts.slice(0, SAMPLE_ROWS.min(texts.len()))).is_none()
     {
         return Ok(None);
     }
-    let Some((each, of_rows)) = numbered(texts) else { return Ok(None) };
+    let Some((each, of_rows)) = number_texts(texts) else { return Ok(None) };
     let Some(values) = unless_refused(values(expr, column, Arc::new(each), constants))? else { return Ok(None) };
     Ok(Some(Value::Array(take(&values, &UInt32Array::from(of_rows), None)?)))
 }
@@ -60,7 +60,7 @@ fn values(expr: &Expr, column: usize, texts: ArrayRef, constants: &[ArrayRef]) -
 }
 
 /// The distinct texts, with null if there is one, and the number of each row's text; `None` if there are many.
-fn numbered(texts: &StringArray) -> Option<(StringArray, Vec<u32>)> {
+fn number_texts(texts: &StringArray) -> Option<(StringArray, Vec<u32>)> {
     let most = texts.len() / ROWS_OF_TEXT_MIN;
     let mut distinct = Texts::default();
     let mut of_rows = Vec::with_capacity(texts.len());
@@ -119,6 +119,6 @@ mod tests {
             }
         }
         let many: ArrayRef = Arc::new((0..5_000).map(|row| Some(row.to_string())).collect::<StringArray>());
-        assert!(numbered(many.as_string::<i32>()).is_none());
+        assert!(number_texts(many.as_string::<i32>()).is_none());
     }
 }

@@ -21,120 +21,120 @@ use crate::window::WindowCall;
 pub enum Plan {
     /// Rows of a table.
     Rows {
-        /// Which rows.
+        /// The rows to read.
         scan: Scan,
         /// Values of each row.
         outputs: Vec<Expr>,
         /// Their types.
         types: Vec<DataType>,
-        /// Most rows wanted, the table's first ones.
+        /// Most rows to return: the table's first ones.
         fetch: Option<usize>,
     },
     /// Groups of a table's rows: keys, then aggregates.
     AggregateTable {
-        /// Which rows.
+        /// The rows to read.
         scan: Scan,
-        /// What they are grouped by.
+        /// The group keys.
         keys: Vec<Key>,
         /// Types of the keys.
         key_types: Vec<DataType>,
-        /// What is computed of each group.
+        /// The aggregates of each group.
         aggregates: Vec<Aggregate>,
     },
     /// Groups of other rows: keys, then aggregates.
     Aggregate {
-        /// Where the rows come from.
+        /// The source of the rows.
         input: Box<Plan>,
-        /// What they are grouped by.
+        /// The group keys.
         keys: Vec<Expr>,
         /// Types of the keys.
         key_types: Vec<DataType>,
-        /// What is computed of each group.
+        /// The aggregates of each group.
         aggregates: Vec<Aggregate>,
     },
-    /// Each row of the input with each row of a list, of which there is one.
+    /// Each row of the input with each row of a list; the list isn't empty.
     Cross {
-        /// Where the rows come from.
+        /// The source of the rows.
         input: Box<Plan>,
         /// The columns of the list.
         columns: Vec<ArrayRef>,
     },
-    /// The input's columns and what an as-of join adds to them.
+    /// The input's columns, and those of an as-of join.
     Asof {
-        /// Where the left rows come from.
+        /// The source of the left rows.
         input: Box<Plan>,
-        /// What is joined to them.
+        /// The join.
         asof: Box<AsofJoin>,
     },
-    /// The input's columns and what a window join adds to them.
+    /// The input's columns, and those of a window join.
     WindowJoin {
-        /// Where the left rows come from.
+        /// The source of the left rows.
         input: Box<Plan>,
-        /// What is joined to them.
+        /// The join.
         join: Box<WindowJoin>,
     },
     /// The input's columns and those of a smaller side's rows with the same keys.
     Join {
-        /// Where the left rows come from.
+        /// The source of the left rows.
         input: Box<Plan>,
-        /// What is joined to them.
+        /// The join.
         join: Box<KeyJoin>,
     },
-    /// The input's columns and one more for each call.
+    /// The input's columns, and one more for each call.
     Window {
-        /// Where the rows come from.
+        /// The source of the rows.
         input: Box<Plan>,
-        /// What is computed.
+        /// The window functions to compute.
         calls: Vec<WindowCall>,
     },
-    /// The rows of several plans of the same columns, one behind the other.
+    /// The rows of several plans with the same columns, in the order of the plans.
     Union {
-        /// Where the rows come from.
+        /// The sources of the rows.
         inputs: Vec<Plan>,
     },
-    /// Each row as often as the longest of its lists has values, with these in the places of the lists.
+    /// Each row as often as its longest list has values, with these values in the columns of the lists.
     Unnest {
-        /// Where the rows come from.
+        /// The source of the rows.
         input: Box<Plan>,
-        /// Which columns are taken apart.
+        /// The list columns to unnest.
         columns: Vec<usize>,
     },
     /// Rows for which a condition holds.
     Filter {
-        /// Where the rows come from.
+        /// The source of the rows.
         input: Box<Plan>,
         /// The condition.
         predicate: Expr,
     },
     /// Other columns of the same rows.
     Project {
-        /// Where the rows come from.
+        /// The source of the rows.
         input: Box<Plan>,
         /// Values of each row.
         outputs: Vec<Expr>,
     },
-    /// Rows in order, equal ones as they came.
+    /// Rows in sorted order, stable.
     Sort {
-        /// Where the rows come from.
+        /// The source of the rows.
         input: Box<Plan>,
-        /// By what.
+        /// The sort keys.
         keys: Vec<SortKey>,
-        /// Most rows wanted.
+        /// Most rows to return.
         fetch: Option<usize>,
     },
     /// A part of the rows.
     Limit {
-        /// Where the rows come from.
+        /// The source of the rows.
         input: Box<Plan>,
         /// Rows to leave out.
         skip: usize,
-        /// Most rows wanted after them.
+        /// Most rows to return after them.
         fetch: Option<usize>,
     },
 }
 
 impl Plan {
-    /// The steps whose rows this one takes.
+    /// The steps below this one.
     #[must_use]
     pub fn inputs(&self) -> &[Plan] {
         match self {
@@ -155,31 +155,31 @@ impl Plan {
     }
 }
 
-/// Which rows of a table are read.
+/// The rows of a table to read.
 #[derive(Debug, Clone)]
 pub struct Scan {
     /// Position among the tables that the plan runs over.
     pub table: usize,
-    /// What the order of the table answers; all must hold.
+    /// Conditions that the order of the table answers; all must hold.
     pub bounds: Vec<Bound>,
-    /// What has to be evaluated on each row.
+    /// The condition that is evaluated on each row.
     pub predicate: Option<Expr>,
 }
 
-/// A condition that the order of the table answers. Numbers are those of constants; one that is null holds for no row.
+/// A condition that the order of the table answers. The numbers are those of constants; a null constant matches no row.
 #[derive(Debug, Clone)]
 pub enum Bound {
     /// The symbol is one of these texts, of which a constant may hold several.
     Symbol(Vec<usize>),
-    /// This holds, which reads the symbol alone.
+    /// A condition that reads only the symbol.
     SymbolCondition(Expr),
-    /// The time compares so with a timestamp.
+    /// The time compared with a timestamp.
     Time(BinaryOp, usize),
-    /// The date compares so with a date.
+    /// The date compared with a date.
     Date(BinaryOp, usize),
-    /// The date of the time in a zone, with the start of its days, compares so with a date.
+    /// The date of the time in a zone, with the start of its days, compared with a date.
     DateOfTime(BinaryOp, usize, Tz, DayStart),
-    /// The bucket of the time compares so with a timestamp.
+    /// The bucket of the time compared with a timestamp.
     Bucket(BinaryOp, usize, Arc<dyn Buckets>),
 }
 
@@ -200,7 +200,7 @@ impl Scan {
         }
     }
 
-    /// The wanted rows, now that the constants are known; `None` if no row can be.
+    /// The selected rows, with the values of the constants; `None` if no row can match.
     pub(crate) fn selection(&self, constants: &[ArrayRef]) -> Result<Option<RowSelection>> {
         let mut selection = RowSelection::default();
         let mut conditions = Vec::new();
@@ -258,7 +258,7 @@ impl Scan {
     }
 }
 
-/// The symbols for which a condition holds, if it says that they are among a few.
+/// The symbols for which a condition holds, if it limits them to a few.
 fn few_texts(condition: &Expr, constants: &[ArrayRef]) -> Result<Option<Vec<String>>> {
     let (value, texts) = match condition {
         Expr::In(value, list) => (value, Some(list.values(constants))),
@@ -272,7 +272,7 @@ fn few_texts(condition: &Expr, constants: &[ArrayRef]) -> Result<Option<Vec<Stri
     }
 }
 
-/// Leaves those of the wanted symbols that are among some.
+/// Restricts the selected symbols to some.
 fn keep_only(selection: &mut Option<Vec<String>>, mut symbols: Vec<String>) {
     symbols.sort_unstable();
     symbols.dedup();
@@ -282,14 +282,14 @@ fn keep_only(selection: &mut Option<Vec<String>>, mut symbols: Vec<String>) {
     }
 }
 
-/// The instant that a constant is; `None` if it is null.
+/// The instant of a constant; `None` if it is null.
 fn instant_of(constant: &ArrayRef) -> Result<Option<i64>> {
     let value = constant.as_primitive_opt::<TimestampNanosecondType>();
     let value = value.ok_or_else(|| Error::Unsupported("a time of another type".to_owned()))?;
     Ok(value.is_valid(0).then(|| value.value(0)))
 }
 
-/// The instants whose bucket compares so with an instant; `None` if there are none. Buckets begin in the order of their instants.
+/// The instants whose bucket compares so with an instant; `None` if there are none. The beginnings of buckets are in the order of their instants.
 fn times_of_buckets(op: BinaryOp, instant: i64, buckets: &dyn Buckets) -> Result<Option<Bounds<i64>>> {
     let unknown = || Error::Unsupported("an instant without a bucket".to_owned());
     // The end of the last bucket isn't known.
@@ -311,7 +311,7 @@ fn times_of_buckets(op: BinaryOp, instant: i64, buckets: &dyn Buckets) -> Result
     }))
 }
 
-/// The date that a constant is; `None` if it is null.
+/// The date of a constant; `None` if it is null.
 fn date_of(constant: &ArrayRef) -> Result<Option<i32>> {
     let value = constant.as_primitive_opt::<Date32Type>();
     let value = value.ok_or_else(|| Error::Unsupported("a date of another type".to_owned()))?;
@@ -334,7 +334,7 @@ fn times_of_dates(op: BinaryOp, date: i32, (zone, day_start): (Tz, DayStart)) ->
     })
 }
 
-/// Inclusive bounds of a comparison with `value`, whose neighbours are `below` and `above`; `None` if nothing passes.
+/// Inclusive bounds of a comparison with `value`, whose neighbours are `below` and `above`; `None` if no value passes.
 fn bounds<T: Copy>(op: BinaryOp, value: T, full: Bounds<T>, below: Option<T>, above: Option<T>) -> Option<Bounds<T>> {
     Some(match op {
         BinaryOp::Equal => Bounds { min: value, max: value },

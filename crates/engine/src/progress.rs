@@ -2,8 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Rows that a statement has gone through, of those that it goes through as far as that is known. All threads that work on it add to
-/// it, once a block; another one may look at it.
+/// The rows that a statement has processed, of those that it will process as far as that is known. All threads that work on it add to it, once per
+/// block; another thread may read it.
 #[derive(Debug, Default)]
 pub struct Progress {
     rows: AtomicU64,
@@ -12,7 +12,7 @@ pub struct Progress {
 
 // Relaxed: nothing but the sums matters.
 impl Progress {
-    /// Rows that were gone through.
+    /// Processed rows.
     #[must_use]
     pub fn rows(&self) -> u64 {
         self.rows.load(Ordering::Relaxed)

@@ -11,8 +11,7 @@ use crate::join::AsofJoin;
 use crate::plan::Plan;
 
 impl Plan {
-    /// Puts nulls in the place of columns that aren't used; `null` is the number of a constant that is null. All columns of the
-    /// plan's own answer are used.
+    /// Replaces unused columns by nulls; `null` is the number of a null constant. All columns of the plan's own answer are used.
     pub fn prune(&mut self, null: usize) {
         let all = (0..self.width()).collect();
         self.keep(&all, null);
@@ -38,7 +37,7 @@ impl Plan {
         }
     }
 
-    /// Makes other columns of the plan's.
+    /// Replaces the plan's output columns.
     fn project(&mut self, outputs: Vec<Expr>) {
         *self = Plan::Project { input: Box::new(take_plan(self)), outputs };
     }
@@ -132,7 +131,7 @@ impl Plan {
                 input.keep(&below, null);
             }
             Plan::Unnest { input, columns } => {
-                // Each list says how often its row comes.
+                // Each list determines how often its row is repeated.
                 let below = used.iter().chain(columns.iter()).copied().collect();
                 input.keep(&below, null);
             }
@@ -169,7 +168,7 @@ fn without_unused(
         && !is_used.contains(&true)
         && let Some(last) = is_used.last_mut()
     {
-        // Without any column the frame would lose that there is a row.
+        // A frame without columns would lose the row itself.
         *last = true;
     }
     if !is_used.contains(&false) {
@@ -182,7 +181,7 @@ fn without_unused(
     Some(outputs)
 }
 
-/// Columns from a place on, of which some were left out and are null.
+/// The new positions of columns from `first` on; columns that were removed are null.
 fn places(first: usize, is_used: impl Iterator<Item = bool>, null: usize) -> Vec<Expr> {
     let mut next = first;
     let mut columns = Vec::new();
@@ -193,7 +192,7 @@ fn places(first: usize, is_used: impl Iterator<Item = bool>, null: usize) -> Vec
     columns
 }
 
-/// A plan, in whose place another one is put.
+/// Takes a plan, and leaves an empty one in its place.
 fn take_plan(plan: &mut Plan) -> Plan {
     std::mem::replace(plan, Plan::Union { inputs: Vec::new() })
 }

@@ -16,49 +16,49 @@ use crate::late::FrameColumn;
 use crate::plan::Plan;
 use crate::steps::{StepCost, StepCosts, memory_bytes};
 
-/// Bytes that plans reckon with for a text or a list.
+/// Bytes that plans assume for a text or a list.
 const VALUE_BYTES: usize = 16;
 
 /// Bytes of a code of a dictionary.
 const CODE_BYTES: usize = 4;
 
-/// What a plan has read so far. All threads that work on it add to it.
+/// Counts the reads of a plan. All threads that work on it add to it.
 #[derive(Debug, Default)]
 pub struct Reads {
     scans: Mutex<Vec<SelectionStats>>,
     bytes: AtomicU64,
-    /// Bytes of computed texts and lists beyond those that plans reckon with for a value.
+    /// Bytes of computed texts and lists beyond those that plans assume for a value.
     made_bytes: AtomicUsize,
     steps: Mutex<StepCosts>,
-    /// Where mapped files lie, if the memory of steps is to be measured.
+    /// The addresses of mapped files, if the memory of steps is measured.
     mapped: Option<Vec<Range<usize>>>,
 }
 
-/// What a plan has read.
+/// The reads of a plan.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ReadStats {
-    /// What indexes left of each table, one entry for each scan.
+    /// The selection of each scan.
     pub scans: Vec<SelectionStats>,
-    /// Bytes of the columns that were looked into, in the rows that were looked at. Of whole blocks whose summaries do, none; of
-    /// columns that are searched, all; of what a join finds, the values that are taken. Of texts their offsets alone.
+    /// Bytes of the columns that were read, in the examined rows. Whole blocks that summaries answer count none, columns that are searched count in
+    /// full, and a join counts the values that it takes. Texts count their offsets only.
     pub bytes: u64,
-    /// What each step cost.
+    /// The cost of each step.
     pub steps: StepCosts,
-    /// Most bytes that the rows of a step and of its inputs took together, apart from mapped files; 0 where that wasn't measured.
+    /// Most bytes that the rows of a step and of its inputs took together, apart from mapped files; 0 if that wasn't measured.
     pub peak_memory_bytes: u64,
 }
 
 impl Reads {
-    /// Nothing was read yet; the memory of steps is to be measured.
+    /// Counts from zero; the memory of steps is measured.
     #[must_use]
     pub fn with_memory() -> Reads {
         Reads { mapped: Some(mapped_ranges()), ..Reads::default() }
     }
 
-    /// Notes what a step cost that began at `start` and made these rows.
-    pub(crate) fn add_step(&self, plan: &Plan, start: Instant, made: &[Frame]) {
-        let memory_bytes = self.mapped.as_ref().map(|mapped| memory_bytes(made, mapped));
-        let rows = made.iter().map(|frame| frame.len() as u64).sum();
+    /// Records the cost of a step that began at `start` and produced these rows.
+    pub(crate) fn add_step(&self, plan: &Plan, start: Instant, output: &[Frame]) {
+        let memory_bytes = self.mapped.as_ref().map(|mapped| memory_bytes(output, mapped));
+        let rows = output.iter().map(|frame| frame.len() as u64).sum();
         let cost = StepCost { rows, elapsed: start.elapsed(), memory_bytes };
         self.steps.lock().unwrap_or_else(PoisonError::into_inner).add(plan, cost);
     }
@@ -72,17 +72,17 @@ impl Reads {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Counts the texts and lists among the computed columns of some rows. How long they are is known once they are there.
+    /// Counts the texts and lists among the computed columns of some rows: their length is known only now.
     ///
     /// # Errors
     /// If the plan has made more than `limit` bytes of them.
-    pub(crate) fn add_made(&self, rows: &Frame, limit: usize) -> Result<()> {
-        let made = rows.columns().iter().filter_map(|column| match column {
-            FrameColumn::Made(values) if is_of_any_length(values.data_type()) => Some(values),
+    pub(crate) fn add_computed(&self, rows: &Frame, limit: usize) -> Result<()> {
+        let computed = rows.columns().iter().filter_map(|column| match column {
+            FrameColumn::Array(values) if is_of_any_length(values.data_type()) => Some(values),
             _ => None,
         });
         let mut bytes = 0usize;
-        for values in made {
+        for values in computed {
             let reckoned = values.len().saturating_mul(VALUE_BYTES);
             let bytes_of_array =
                 values.to_data().get_slice_memory_size().unwrap_or_else(|_| values.get_array_memory_size());
@@ -95,7 +95,7 @@ impl Reads {
         if needed > limit { Err(Error::Memory { needed, limit }) } else { Ok(()) }
     }
 
-    /// The totals of what was read.
+    /// The totals.
     #[must_use]
     pub fn into_read(self) -> ReadStats {
         ReadStats {
@@ -107,18 +107,18 @@ impl Reads {
     }
 }
 
-/// Whether values of a type have no width of their own. The texts of a dictionary are shared by all rows.
+/// Whether values of a type have no fixed width. The texts of a dictionary are shared by all rows, so codes have one.
 fn is_of_any_length(data_type: &DataType) -> bool {
     let is_narrow = matches!(data_type, DataType::Boolean | DataType::Null | DataType::Dictionary(_, _));
     !is_narrow && data_type.primitive_width().is_none()
 }
 
-/// Bytes that a value of a stored column takes.
+/// The size of a value of a stored column in bytes.
 pub(crate) fn column_bytes(snapshot: &TableSnapshot, column: usize) -> u64 {
     snapshot.spec().columns.get(column).map_or(0, |column| value_bytes(&column.column_type.arrow()))
 }
 
-/// Bytes that a value takes as it is stored; of a text, those of its offset.
+/// The stored size of a value in bytes; of a text, the size of its offset.
 #[must_use]
 pub fn value_bytes(data_type: &DataType) -> u64 {
     data_type.primitive_width().unwrap_or(CODE_BYTES) as u64

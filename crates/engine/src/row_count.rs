@@ -4,28 +4,28 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::error::{Error, Result};
 
-/// The rows that all threads of a step have made together.
+/// The number of rows that all threads of a step have produced together.
 #[derive(Debug)]
 pub(crate) struct RowCount {
-    made: AtomicUsize,
+    count: AtomicUsize,
     row_bytes: usize,
     limit: usize,
 }
 
 impl RowCount {
-    /// A count of no rows yet, for rows of `row_bytes` bytes that may take `limit` bytes together.
+    /// An empty count, for rows of `row_bytes` bytes, which may take `limit` bytes together.
     pub fn new(row_bytes: usize, limit: usize) -> RowCount {
-        RowCount { made: AtomicUsize::new(0), row_bytes, limit }
+        RowCount { count: AtomicUsize::new(0), row_bytes, limit }
     }
 
     /// Counts further rows.
     ///
     /// # Errors
-    /// If they take more than they may.
+    /// If the rows exceed the limit.
     pub fn add(&self, rows: usize) -> Result<()> {
         // Relaxed: nothing but the sum matters.
-        let made = self.made.fetch_add(rows, Ordering::Relaxed).saturating_add(rows);
-        let needed = made.saturating_mul(self.row_bytes);
+        let count = self.count.fetch_add(rows, Ordering::Relaxed).saturating_add(rows);
+        let needed = count.saturating_mul(self.row_bytes);
         if needed > self.limit { Err(Error::Memory { needed, limit: self.limit }) } else { Ok(()) }
     }
 }

@@ -26,16 +26,16 @@ use crate::table::{
 /// Rows that are evaluated at once.
 pub(crate) const BLOCK_ROWS_MAX: usize = 65_536;
 
-/// Most blocks that are read together to find the first rows that pass a filter.
+/// Most blocks that are read as a batch in search of the first rows that pass a filter.
 const BLOCKS_AT_ONCE_MAX: usize = 64;
 
-/// Batches of fewer rows are put together, but for those between slices of mapped files.
+/// Batches with fewer rows are concatenated, except between slices of mapped files.
 const BATCH_ROWS_MIN: usize = 8_192;
 
-/// Words of a mask that keep all their rows, one behind the other, from which on these are handed over as slices: as many as a batch has.
+/// Consecutive words of a mask with all bits set from which on their rows are returned as a slice: as many as a batch has.
 const WHOLE_WORDS_MIN: usize = BATCH_ROWS_MIN / 64;
 
-/// The rows of a table's covers, in the table's order. At least one frame, from which the next step learns the types.
+/// The rows of a table's covers, in the table's order. At least one frame, from which the next step takes the types.
 pub(crate) fn rows(
     scan: &Scan,
     covers: &[Cover],
@@ -61,7 +61,7 @@ pub(crate) fn rows(
     Ok(if frames.is_empty() { vec![Frame::concat(frames, types)?] } else { frames })
 }
 
-/// Reads the wanted rows of covers.
+/// Reads the selected rows of covers.
 struct RowReader<'a> {
     snapshot: &'a TableSnapshot,
     spec: Arc<TableSpec>,
@@ -74,15 +74,15 @@ struct RowReader<'a> {
 }
 
 impl RowReader<'_> {
-    /// Refuses rows that would take too much memory. Columns that are gathered late take none until the rows that pass the filter are known.
+    /// Refuses rows that would take too much memory. Columns that are gathered late take none until the filter's result is known.
     fn check_memory(&self, rows: usize, types: &[DataType], covers: &[Cover]) -> Result<()> {
         let are_passed_on = covers.iter().all(|cover| are_late(cover) && !is_short(cover));
         let plain = |output: &Expr| are_passed_on && matches!(output, Expr::Column(_));
-        let made = self.outputs.iter().zip(types).filter(|(output, _)| !plain(output));
-        check_memory(rows, made.map(|(_, data_type)| data_type), self.memory_bytes)
+        let computed = self.outputs.iter().zip(types).filter(|(output, _)| !plain(output));
+        check_memory(rows, computed.map(|(_, data_type)| data_type), self.memory_bytes)
     }
 
-    /// Refuses columns that are decoded for filters and computed values, if those that threads work on at once would take too much memory.
+    /// Refuses columns that are decoded for filters and computed values, if the blocks that threads process at a time would take too much memory.
     fn check_decoded(&self, covers: &[Cover], context: &ExecutionContext<'_>) -> Result<()> {
         let computed = self.outputs.iter().filter(|output| !matches!(output, Expr::Column(_)));
         let mut columns = HashSet::new();
@@ -127,7 +127,7 @@ impl RowReader<'_> {
                     pieces.add(next);
                 }
                 if pieces.are_many() {
-                    frames.push(self.chosen(&pieces, None, self.filter_mask(&pieces)?)?);
+                    frames.push(self.passing_rows(&pieces, None, self.filter_mask(&pieces)?)?);
                     continue;
                 }
                 for cover in &covers[number..number + pieces.covers] {
@@ -148,8 +148,8 @@ impl RowReader<'_> {
         Ok(())
     }
 
-    /// The first of the wanted rows. No more of a column is read than the blocks they are found in; where a filter passes few, twice as many each
-    /// time, by threads.
+    /// The first selected rows. Of a column only the blocks with these rows are read; if a filter passes few rows, the number of blocks doubles each
+    /// time, and threads share them.
     fn read_first(&self, covers: &[Cover], fetch: usize, threads: usize) -> Result<Vec<Frame>> {
         let mut frames = Vec::new();
         let mut remaining = fetch;
@@ -194,13 +194,13 @@ impl RowReader<'_> {
         Ok(frames)
     }
 
-    /// Reads all covers, by several threads where that pays. Frames come in the order of the rows.
+    /// Reads all covers, by several threads if that pays. Frames are in the order of the rows.
     fn read_parallel(&self, covers: &[Cover], total: usize, threads: usize) -> Result<Vec<Frame>> {
         let pieces: usize = covers.iter().map(|cover| cover.spans.len()).sum();
         let are_short = total < pieces * PIECE_ROWS;
         let computed = |output: &Expr| !matches!(output, Expr::Column(_) | Expr::Constant(_));
         let computes = self.predicate.is_some() || self.outputs.iter().any(computed);
-        // Long pieces of columns are handed over as they are.
+        // Long pieces of columns are returned as slices.
         let copied = if are_short { pieces * self.columns().len() } else { 0 };
         let threads = parallel::threads_for(if computes { total } else { 0 }, copied, threads);
         if threads <= 1 && (!are_short || total <= BLOCK_ROWS_MAX) {
@@ -217,7 +217,7 @@ impl RowReader<'_> {
         Ok(read.into_iter().flatten().collect())
     }
 
-    /// The wanted rows of a block, as one frame, or as several where long stretches of it are wanted whole: then these aren't copied.
+    /// The selected rows of a block as one frame; or as several, if long stretches of it are selected whole: these aren't copied then.
     fn block(&self, columns: &CoverColumns<'_>, block: &Block) -> Result<Vec<Frame>> {
         let rows = BlockRows { columns, block };
         let mask = self.filter_mask(&rows)?;
@@ -227,7 +227,7 @@ impl RowReader<'_> {
             _ => None,
         };
         let (Some(stretches), Some(mask)) = (stretches, &mask) else {
-            return Ok(vec![self.chosen(&rows, late, mask)?]);
+            return Ok(vec![self.passing_rows(&rows, late, mask)?]);
         };
         let frames = stretches.into_iter().map(|(stretch, is_whole)| {
             let rows = block.rows.start + stretch.start..block.rows.start + stretch.end;
@@ -235,12 +235,12 @@ impl RowReader<'_> {
             let mask =
                 if is_whole { None } else { Some(FilterMask::new(mask.mask().slice(stretch.start, stretch.len()))) };
             let rows = BlockRows { columns, block: &part };
-            self.chosen(&rows, late.map(|_| &rows), mask)
+            self.passing_rows(&rows, late.map(|_| &rows), mask)
         });
         frames.collect()
     }
 
-    /// What the filter keeps of some rows; `None` if that is all of them.
+    /// The mask of the rows that pass the filter; `None` if all do.
     fn filter_mask(&self, all: &dyn Columns) -> Result<Option<FilterMask>> {
         self.stop.check()?;
         let mask = match self.predicate {
@@ -251,7 +251,7 @@ impl RowReader<'_> {
         Ok(mask.filter(|mask| mask.rows() < all.rows()))
     }
 
-    /// A block's column to be gathered late. `None` if it was decoded already for a filter, or if the store reads it by batches.
+    /// A block's column, to be gathered late. `None` if a filter has decoded it, or the store reads it by batches.
     fn late_part(&self, rows: &BlockRows<'_>, column: usize) -> Result<Option<LatePart>> {
         let cover = rows.columns.cover();
         if are_mapped(cover) {
@@ -266,7 +266,12 @@ impl RowReader<'_> {
     }
 
     /// The rows that pass. Plain columns of a block are gathered late.
-    fn chosen(&self, all: &dyn Columns, of_block: Option<&BlockRows<'_>>, mask: Option<FilterMask>) -> Result<Frame> {
+    fn passing_rows(
+        &self,
+        all: &dyn Columns,
+        of_block: Option<&BlockRows<'_>>,
+        mask: Option<FilterMask>,
+    ) -> Result<Frame> {
         let mask = mask.map(Arc::new);
         let rows = mask.as_ref().map_or(all.rows(), |mask| mask.rows());
         if rows == 0 && mask.is_some() {
@@ -286,23 +291,24 @@ impl RowReader<'_> {
         let late = self.outputs.iter().map(late_column).collect::<Result<Vec<_>>>()?;
         let filtered = match &mask {
             Some(mask) => {
-                let made = self.outputs.iter().zip(&late).filter(|(_, late)| late.is_none()).map(|(output, _)| output);
-                Some(self.filtered(all, made, mask)?)
+                let computed =
+                    self.outputs.iter().zip(&late).filter(|(_, late)| late.is_none()).map(|(output, _)| output);
+                Some(self.filter_columns(all, computed, mask)?)
             }
             None => None,
         };
         let looked_at = filtered.as_ref().map_or(all, |filtered| filtered as &dyn Columns);
         let columns = self.outputs.iter().zip(late).map(|(output, late)| match late {
             Some(late) => Ok(FrameColumn::Late(late)),
-            None => output.evaluate(looked_at, self.constants)?.into_array(rows).map(FrameColumn::Made),
+            None => output.evaluate(looked_at, self.constants)?.into_array(rows).map(FrameColumn::Array),
         });
         let frame = Frame::of(columns.collect::<Result<Vec<_>>>()?, rows);
-        self.reads.add_made(&frame, self.memory_bytes)?;
+        self.reads.add_computed(&frame, self.memory_bytes)?;
         Ok(frame)
     }
 
     /// The columns that some outputs read, of the rows that a mask keeps.
-    fn filtered<'o>(
+    fn filter_columns<'o>(
         &self,
         all: &dyn Columns,
         outputs: impl Iterator<Item = &'o Expr>,
@@ -313,7 +319,7 @@ impl RowReader<'_> {
             let mut failed = None;
             output.visit_columns(&mut |position| {
                 if columns[position].is_none() {
-                    match all.kept(position, mask) {
+                    match all.filter_column(position, mask) {
                         Ok(value) => columns[position] = Some(value),
                         Err(error) => failed = Some(error),
                     }
@@ -334,11 +340,11 @@ fn are_late(cover: &Cover) -> bool {
 
 /// Whether the columns of a cover are slices of a mapped file, or of captured rows that are held anyway.
 fn are_mapped(cover: &Cover) -> bool {
-    // Known without opening the file.
+    // The tier is known without opening the file.
     cover.segment.entry().tier.is_mapped()
 }
 
-/// Parts of about as many rows as are evaluated at once: each thread takes the next.
+/// Splits covers into parts of about a block each; each thread takes the next part.
 fn blocks_of(covers: &[Cover]) -> Vec<Vec<Cover>> {
     let blocks =
         covers.iter().flat_map(|cover| cover.blocks(BLOCK_ROWS_MAX).into_iter().map(|block| cover.part(&block)));
@@ -392,7 +398,8 @@ fn is_slice(frame: &Frame) -> bool {
     columns.clone().any(|column| matches!(column, FrameColumn::Late(_))) && !columns.any(FrameColumn::is_to_be_copied)
 }
 
-/// The rows of a mask in stretches: those that are kept whole, of at least [`WHOLE_WORDS_MIN`] words, and those between them. `None` without such.
+/// Splits the rows of a mask into stretches: those kept whole, of at least [`WHOLE_WORDS_MIN`] words, and those between them. `None` if there is no
+/// whole one.
 fn stretches(words: &[u64], rows: usize) -> Option<Vec<(Range<usize>, bool)>> {
     let mut stretches: Vec<(Range<usize>, bool)> = Vec::new();
     let mut done = 0;
@@ -413,7 +420,7 @@ fn stretches(words: &[u64], rows: usize) -> Option<Vec<(Range<usize>, bool)>> {
     Some(stretches)
 }
 
-/// Makes one frame of neighbours that are small.
+/// Concatenates small neighbouring frames.
 fn put_together(frames: Vec<Frame>, types: &[DataType], threads: usize) -> Result<Vec<Frame>> {
     let mut whole = Vec::new();
     let mut open: Vec<Frame> = Vec::new();
@@ -421,7 +428,7 @@ fn put_together(frames: Vec<Frame>, types: &[DataType], threads: usize) -> Resul
     for frame in frames.into_iter().filter(|frame| frame.len() > 0) {
         let is_large = frame.len() >= BATCH_ROWS_MIN;
         if is_large && !open.is_empty() && is_slice(&frame) {
-            // A frame that is large enough alone isn't copied together with its neighbours, which may be small.
+            // A large frame isn't copied together with its small neighbours.
             whole.push(Frame::concat_by(std::mem::take(&mut open), types, threads)?);
             rows = 0;
         }

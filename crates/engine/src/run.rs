@@ -25,19 +25,19 @@ use crate::table::{Cover, End, RowSelection, count, find, find_end, narrow};
 use crate::unnest::unnest;
 use crate::window::windows;
 
-/// Values that can be copied in about the time in which one row is examined.
+/// Values that can be copied in about the time that examining a row takes.
 const VALUES_OF_ROW: usize = 4;
 
 /// The tables, constants and limits with which a plan runs.
 #[derive(Debug)]
 pub struct ExecutionContext<'a> {
-    /// The tables, as the plan numbers them.
+    /// The tables, by their number in the plan.
     pub tables: &'a [TableSnapshot],
-    /// The constants, as the plan numbers them, each an array of one value.
+    /// The constants, by their number in the plan, each an array of one value.
     pub constants: &'a [ArrayRef],
-    /// Threads that may work at once.
+    /// Most threads.
     pub threads: usize,
-    /// Bytes that rows in memory may take.
+    /// Memory limit of rows, in bytes.
     pub memory_bytes: usize,
     /// Tells whether the statement was cancelled.
     pub stop: Stop<'a>,
@@ -109,23 +109,23 @@ fn take_out(frames: &[Frame], context: &ExecutionContext<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The rows of a plan, one frame behind the other.
+/// The rows of a plan, as a list of frames.
 pub(crate) fn frames(plan: &Plan, context: &ExecutionContext<'_>) -> Result<Vec<Frame>> {
     let start = Instant::now();
-    let made = made_frames(plan, context)?;
-    context.reads.add_step(plan, start, &made);
-    Ok(made)
+    let output = output_frames(plan, context)?;
+    context.reads.add_step(plan, start, &output);
+    Ok(output)
 }
 
 /// The rows of a plan in one frame.
 fn frame(plan: &Plan, context: &ExecutionContext<'_>) -> Result<Frame> {
     let start = Instant::now();
-    let made = made_frame(plan, context)?;
-    context.reads.add_step(plan, start, std::slice::from_ref(&made));
-    Ok(made)
+    let output = output_frame(plan, context)?;
+    context.reads.add_step(plan, start, std::slice::from_ref(&output));
+    Ok(output)
 }
 
-fn made_frames(plan: &Plan, context: &ExecutionContext<'_>) -> Result<Vec<Frame>> {
+fn output_frames(plan: &Plan, context: &ExecutionContext<'_>) -> Result<Vec<Frame>> {
     context.stop.check()?;
     match plan {
         Plan::Rows { scan, outputs, types, fetch } => {
@@ -152,7 +152,7 @@ fn made_frames(plan: &Plan, context: &ExecutionContext<'_>) -> Result<Vec<Frame>
             windows(input, calls, context)
         }
         Plan::Unnest { input, columns } => unnest(frames(input, context)?, columns, context),
-        other => Ok(vec![made_frame(other, context)?]),
+        other => Ok(vec![output_frame(other, context)?]),
     }
 }
 
@@ -169,9 +169,9 @@ pub(crate) fn over_input(plan: &Plan, input: Vec<Frame>, context: &ExecutionCont
             match outputs.iter().all(|output| matches!(output, Expr::Column(_))) {
                 true => input.into_iter().map(project).collect(),
                 false => over_frames(in_blocks(input), context, |frame| {
-                    let made = project(frame)?;
-                    context.reads.add_made(&made, context.memory_bytes)?;
-                    Ok(made)
+                    let output = project(frame)?;
+                    context.reads.add_computed(&output, context.memory_bytes)?;
+                    Ok(output)
                 }),
             }
         }
@@ -179,7 +179,7 @@ pub(crate) fn over_input(plan: &Plan, input: Vec<Frame>, context: &ExecutionCont
     }
 }
 
-fn made_frame(plan: &Plan, context: &ExecutionContext<'_>) -> Result<Frame> {
+fn output_frame(plan: &Plan, context: &ExecutionContext<'_>) -> Result<Frame> {
     match plan {
         Plan::Rows { .. }
         | Plan::Cross { .. }
@@ -190,7 +190,7 @@ fn made_frame(plan: &Plan, context: &ExecutionContext<'_>) -> Result<Frame> {
         | Plan::Union { .. }
         | Plan::Unnest { .. }
         | Plan::Filter { .. }
-        | Plan::Project { .. } => whole(made_frames(plan, context)?, context),
+        | Plan::Project { .. } => whole(output_frames(plan, context)?, context),
         Plan::AggregateTable { scan, keys, key_types, aggregates } => {
             let covers = match picked_end(keys, aggregates, scan) {
                 Some((end, by_time)) => {
@@ -241,14 +241,13 @@ fn made_frame(plan: &Plan, context: &ExecutionContext<'_>) -> Result<Frame> {
     }
 }
 
-/// Frames one behind the other.
+/// Concatenates frames.
 pub(crate) fn whole(frames: Vec<Frame>, context: &ExecutionContext<'_>) -> Result<Frame> {
     let types = check_whole(&frames, context, false)?;
     Frame::concat_by(frames, &types, context.threads)
 }
 
-/// Gives the columns' types. Refuses frames whose concatenation would take too much memory: of all columns, or only of those that aren't gathered
-/// late.
+/// The columns' types. Refuses frames whose concatenation would take too much memory: of all columns, or only of those that aren't gathered late.
 fn check_whole(frames: &[Frame], context: &ExecutionContext<'_>, copies_all: bool) -> Result<Vec<DataType>> {
     let types: Vec<DataType> = match frames.first() {
         Some(frame) => frame.types().cloned().collect(),
@@ -264,7 +263,7 @@ fn check_whole(frames: &[Frame], context: &ExecutionContext<'_>, copies_all: boo
     Ok(types)
 }
 
-/// Frames of no more rows than are evaluated at once.
+/// Slices frames into blocks.
 pub(crate) fn in_blocks(frames: Vec<Frame>) -> Vec<Frame> {
     let blocks = |frame: Frame| {
         let starts = (0..frame.len().max(1)).step_by(BLOCK_ROWS_MAX);
@@ -273,7 +272,7 @@ pub(crate) fn in_blocks(frames: Vec<Frame>) -> Vec<Frame> {
     frames.into_iter().flat_map(blocks).collect()
 }
 
-/// A step on each frame, by threads where that pays.
+/// Applies a step to each frame, by several threads if that pays.
 pub(crate) fn over_frames(
     frames: Vec<Frame>,
     context: &ExecutionContext<'_>,
@@ -285,7 +284,7 @@ pub(crate) fn over_frames(
     parallel::each(frames.len(), threads, |number| stop.check().and_then(|()| step(frames[number].clone())))
 }
 
-/// The first rows in an order, each frame's first and then those of all.
+/// The first rows in an order: the first ones of each frame, and then the first of these.
 fn first_of(frames: Vec<Frame>, keys: &[SortKey], fetch: usize, context: &ExecutionContext<'_>) -> Result<Frame> {
     let constants = context.constants;
     let parts = over_frames(frames, context, |frame| frame.sort(keys, Some(fetch), constants))?;
@@ -350,7 +349,7 @@ fn picked_end(keys: &[Key], aggregates: &[Aggregate], scan: &Scan) -> Option<(En
     picks.all(|pick| pick == Some((last, by_time))).then_some((end, by_time))
 }
 
-/// The wanted rows of a table, counted.
+/// The selected rows of a table, counted.
 pub(crate) fn covers(scan: &Scan, by_symbol: bool, context: &ExecutionContext<'_>) -> Result<Vec<Cover>> {
     find_covers(scan, context, |snapshot, selection| find(snapshot, selection, by_symbol, context.threads))
 }

@@ -7,7 +7,7 @@
 //! Invariant: the condition holds for a prefix of the times, whatever the start. Cost: the logarithm of the distance
 //! from the start, which makes a merge of dense searches and a binary search of sparse ones.
 
-/// Times that are compared together, and how many such groups are tried before the search gallops.
+/// Number of times that are compared at once, and of such groups before the search gallops.
 const NEAR: usize = 8;
 
 /// The number of leading times for which `is_before` holds.
@@ -27,7 +27,7 @@ fn away_from(times: &[i64], hint: usize, is_ahead: bool, is_before: impl Fn(i64)
     let mut step = 1;
     if is_ahead {
         let mut start = hint + 1;
-        // Mostly it is near: some at once are counted without a branch for each, of which the processor would guess half wrong.
+        // The result is usually near. A group of times is counted without branches, half of which the processor would mispredict.
         for _ in 0..NEAR {
             let Some(near) = times.get(start..start + NEAR) else { break };
             let before = near.iter().filter(|time| is_before(**time)).count();

@@ -11,8 +11,7 @@ use arrow::datatypes::{
 
 use crate::expr::Value;
 
-/// The instants of `left` after the intervals of `right`, or before them. `None` where it is about something else, an interval has
-/// days or months, or a sum overflows.
+/// The instants of `left` plus or minus the intervals of `right`. `None` for other types, intervals with days or months, and sums that overflow.
 pub(crate) fn shifted(left: &Value, right: &Value, before: bool) -> Option<Value> {
     let (DataType::Timestamp(TimeUnit::Nanosecond, _), DataType::Interval(IntervalUnit::MonthDayNano)) =
         (left.data_type(), right.data_type())
@@ -46,7 +45,7 @@ pub(crate) fn shifted(left: &Value, right: &Value, before: bool) -> Option<Value
     Some(if matches!(left, Value::Array(_)) { Value::Array(result) } else { Value::Scalar(result) })
 }
 
-/// The nanoseconds of an interval that has nothing else.
+/// The nanoseconds of an interval that has neither months nor days.
 pub(crate) fn plain(interval: <IntervalMonthDayNanoType as ArrowPrimitiveType>::Native) -> Option<i64> {
     (interval.months == 0 && interval.days == 0).then_some(interval.nanoseconds)
 }

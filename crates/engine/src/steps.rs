@@ -1,4 +1,4 @@
-//! What each step of a plan cost when it ran.
+//! The cost of each step of a plan that ran.
 //!
 //! - A step is identified by its address: a plan doesn't move while it runs, nor while the statement that it belongs to is cached.
 //! - A step's time includes that of its inputs; [`StepCosts::own`] subtracts it.
@@ -15,18 +15,18 @@ use crate::frame::Frame;
 use crate::late::FrameColumn;
 use crate::plan::Plan;
 
-/// What one step of a plan cost.
+/// The cost of one step of a plan.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StepCost {
-    /// Rows that it made.
+    /// Rows that it produced.
     pub rows: u64,
-    /// How long it took, its inputs included.
+    /// Its duration, including that of its inputs.
     pub elapsed: Duration,
-    /// Bytes that its rows take apart from mapped files; `None` where that wasn't measured.
+    /// The size of its rows in bytes, apart from mapped files; `None` if that wasn't measured.
     pub memory_bytes: Option<u64>,
 }
 
-/// What the steps of plans cost.
+/// The costs of the steps of plans.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StepCosts {
     costs: Vec<(usize, StepCost)>,
@@ -37,21 +37,21 @@ impl StepCosts {
         self.costs.push((address(plan), cost));
     }
 
-    /// What a step cost; `None` if it didn't run as a step of its own, since another did its work.
+    /// The cost of a step; `None` if another step did its work.
     #[must_use]
     pub fn of(&self, plan: &Plan) -> Option<StepCost> {
         let step = address(plan);
         self.costs.iter().find(|(other, _)| *other == step).map(|(_, cost)| *cost)
     }
 
-    /// How long a step took without its inputs.
+    /// A step's own duration, without its inputs.
     #[must_use]
     pub fn own(&self, plan: &Plan) -> Option<Duration> {
         let inputs = plan.inputs().iter().filter_map(|input| self.of(input)).map(|cost| cost.elapsed);
         self.of(plan).map(|cost| cost.elapsed.saturating_sub(inputs.sum()))
     }
 
-    /// The most bytes that the rows of a step and those of its inputs took together; 0 where that wasn't measured.
+    /// Most bytes that the rows of a step and of its inputs took together; 0 if that wasn't measured.
     #[must_use]
     pub fn peak_memory_bytes(&self, plan: &Plan) -> u64 {
         let bytes = |step: &Plan| self.of(step).and_then(|cost| cost.memory_bytes).unwrap_or(0);
@@ -64,7 +64,7 @@ fn address(plan: &Plan) -> usize {
     std::ptr::from_ref(plan) as usize
 }
 
-/// Bytes that frames take, each buffer once, without those in `mapped`, which is in ascending order.
+/// The size of frames in bytes: each buffer once, without those in `mapped`, whose ranges are ascending.
 pub(crate) fn memory_bytes(frames: &[Frame], mapped: &[Range<usize>]) -> u64 {
     let mut seen = HashSet::new();
     let memory_arrays = frames.iter().flat_map(Frame::columns).flat_map(FrameColumn::memory_arrays);
@@ -86,7 +86,7 @@ fn data_bytes(data: &ArrayData, mapped: &[Range<usize>], seen: &mut HashSet<usiz
     own + data.child_data().iter().map(|child| data_bytes(child, mapped, seen)).sum::<u64>()
 }
 
-/// Whether one of the ranges holds an address.
+/// Whether one of the ranges contains an address.
 fn is_within(address: usize, ranges: &[Range<usize>]) -> bool {
     let behind = ranges.partition_point(|range| range.start <= address);
     behind.checked_sub(1).is_some_and(|number| ranges[number].contains(&address))

@@ -3,8 +3,7 @@
 use crate::error::{Error, Result};
 use crate::progress::Progress;
 
-/// Is polled between blocks of rows by every thread that works on a plan, to see whether it should stop. It also reports progress, if that is
-/// wanted.
+/// Cancellation of a plan: every thread polls it between blocks of rows. It also receives the plan's progress, if somebody reads it.
 #[derive(Clone, Copy, Default)]
 pub struct Stop<'a> {
     is_stopped: Option<&'a (dyn Fn() -> bool + Sync)>,
@@ -12,10 +11,10 @@ pub struct Stop<'a> {
 }
 
 impl<'a> Stop<'a> {
-    /// A plan that runs to its end.
+    /// Never stops a plan.
     pub const NEVER: Stop<'static> = Stop { is_stopped: None, progress: None };
 
-    /// Stops once `is_stopped` is true. It is called often, so it should cost no more than a look at a clock.
+    /// Stops once `is_stopped` is true. It is polled often, so it should cost no more than reading a clock.
     #[must_use]
     pub fn when(is_stopped: &'a (dyn Fn() -> bool + Sync)) -> Stop<'a> {
         Stop { is_stopped: Some(is_stopped), progress: None }
@@ -39,14 +38,14 @@ impl<'a> Stop<'a> {
         if self.is_due() { Err(Error::Stopped) } else { Ok(()) }
     }
 
-    /// Reports that a step begins that will process this many rows.
+    /// Reports that a step begins, which will process this many rows.
     pub(crate) fn expect_rows(&self, rows: u64) {
         if let Some(progress) = self.progress {
             progress.add_total(rows);
         }
     }
 
-    /// Says that rows were gone through.
+    /// Reports processed rows.
     pub(crate) fn add_rows(&self, rows: usize) {
         if let Some(progress) = self.progress {
             progress.add_rows(rows);

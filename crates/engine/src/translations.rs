@@ -1,4 +1,4 @@
-//! Translations between dictionaries: where the texts of one are in another, cached between statements.
+//! Translations between dictionaries: map the codes of one dictionary to those of another, cached between statements.
 //!
 //! Statements that look up the symbols of one table in another use the same two dictionaries each time. A search costs some 50 ns
 //! per text, and there are as many texts as symbols times segments. The addresses of the two arrays are the key of the cache: while a weak
@@ -9,20 +9,20 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
 
 use arrow::array::{Array, ArrayRef};
 
-/// Numbers that are kept in a process, of four bytes each.
+/// Most numbers in the cache of a process, of four bytes each.
 const NUMBERS_MAX: usize = 8 << 20;
 
-/// Texts below which a search costs no more than a look here.
+/// Number of texts below which a search costs no more than a look-up in the cache.
 const TEXTS_MIN: usize = 64;
 
 static TRANSLATIONS: LazyLock<Mutex<Translations>> = LazyLock::new(Mutex::default);
 
-/// The number of each text of a dictionary in another one: what `find` gives, or gave for the same two.
+/// The number of each text of a dictionary in another one: the result of `find`, cached for these two dictionaries.
 pub(crate) fn numbers_in(texts: &ArrayRef, of: &ArrayRef, find: impl FnOnce() -> Vec<u32>) -> Arc<Vec<u32>> {
     if texts.len() < TEXTS_MIN {
         return Arc::new(find());
     }
-    // Nothing is found with the lock held: two threads may find the same at once.
+    // The lock isn't held during a search: two threads may search for the same at once.
     if let Some(numbers) = TRANSLATIONS.lock().unwrap_or_else(PoisonError::into_inner).get(texts, of) {
         return numbers;
     }
@@ -34,9 +34,9 @@ pub(crate) fn numbers_in(texts: &ArrayRef, of: &ArrayRef, find: impl FnOnce() ->
 #[derive(Default)]
 struct Translations {
     entries: HashMap<(usize, usize), Translation>,
-    /// Numbers of all of them.
+    /// The number of cached numbers.
     numbers: usize,
-    /// How often one was asked for.
+    /// Counts the look-ups, as a clock.
     clock: u64,
 }
 
@@ -70,7 +70,7 @@ impl Translations {
         }
     }
 
-    /// Drops the entries of arrays that no longer exist, and then those that were used longest ago, until half of the room is free.
+    /// Drops the entries of arrays that no longer exist, and then the least recently used ones, until half of the cache is free.
     fn make_room(&mut self) {
         self.entries.retain(|_, one| one.arrays.iter().all(|array| array.strong_count() > 0));
         let mut by_age: Vec<(u64, usize)> =

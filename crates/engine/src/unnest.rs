@@ -16,15 +16,15 @@ use crate::late::FrameColumn;
 use crate::row_count::RowCount;
 use crate::run::{ExecutionContext, in_blocks, over_frames};
 
-/// Bytes of a value of a type, more or less.
+/// Approximate size of a value in bytes.
 const VALUE_BYTES: usize = 16;
 
-/// The rows of some frames with the values of the lists of some columns in their places.
+/// Repeats the rows of frames, with the values of the lists of some columns in place of the lists.
 pub(crate) fn unnest(input: Vec<Frame>, columns: &[usize], context: &ExecutionContext<'_>) -> Result<Vec<Frame>> {
     let bytes = |data_type: &DataType| item(data_type).unwrap_or(data_type).primitive_width().unwrap_or(VALUE_BYTES);
     let row_bytes = input.first().map_or(0, |frame| frame.types().map(bytes).sum());
     let rows = RowCount::new(row_bytes, context.memory_bytes / 2);
-    over_frames(in_blocks(input), context, |frame| unnested(&frame, columns, &rows))
+    over_frames(in_blocks(input), context, |frame| unnest_frame(&frame, columns, &rows))
 }
 
 /// The type of a list's values.
@@ -36,7 +36,7 @@ pub fn item(data_type: &DataType) -> Option<&DataType> {
     }
 }
 
-fn unnested(frame: &Frame, columns: &[usize], count: &RowCount) -> Result<Frame> {
+fn unnest_frame(frame: &Frame, columns: &[usize], count: &RowCount) -> Result<Frame> {
     let lists = columns.iter().map(|column| Lists::of(&frame.columns()[*column])).collect::<Result<Vec<_>>>()?;
     let length = |row: usize| lists.iter().map(|list| list.places[row].len()).max().unwrap_or(0);
     let lengths: Vec<usize> = (0..frame.len()).map(length).collect();
@@ -46,7 +46,7 @@ fn unnested(frame: &Frame, columns: &[usize], count: &RowCount) -> Result<Frame>
     for (row, length) in (0u32..).zip(&lengths) {
         of_rows.resize(of_rows.len() + length, row);
     }
-    // Lists aren't repeated with their rows.
+    // Lists aren't repeated.
     let others = frame.columns().iter().enumerate().filter(|(place, _)| !columns.contains(place));
     let others = Frame::of(others.map(|(_, column)| column.clone()).collect(), frame.len());
     let mut others = others.take(&of_rows.into())?.columns().to_vec().into_iter();
@@ -55,7 +55,7 @@ fn unnested(frame: &Frame, columns: &[usize], count: &RowCount) -> Result<Frame>
         values.push(list.spread(&lengths, rows)?);
     }
     let place = |column: usize| match columns.iter().position(|list| *list == column) {
-        Some(list) => Some(FrameColumn::Made(Arc::clone(&values[list]))),
+        Some(list) => Some(FrameColumn::Array(Arc::clone(&values[list]))),
         None => others.next(),
     };
     Ok(Frame::of((0..frame.columns().len()).filter_map(place).collect(), rows))
@@ -64,7 +64,7 @@ fn unnested(frame: &Frame, columns: &[usize], count: &RowCount) -> Result<Frame>
 /// The lists of a column.
 struct Lists {
     values: ArrayRef,
-    /// Where the values of each row are, nowhere those of null.
+    /// The range of each row's values; empty for null.
     places: Vec<Range<usize>>,
 }
 
@@ -93,7 +93,7 @@ impl Lists {
         Ok(lists)
     }
 
-    /// The values, of each row as many as its length says.
+    /// The values, as many for each row as `lengths` says; null beyond the end of its list.
     fn spread(&self, lengths: &[usize], rows: usize) -> Result<ArrayRef> {
         let follow = self.places.windows(2).all(|pair| pair[0].end == pair[1].start);
         let are_all = self.places.iter().zip(lengths).all(|(place, length)| place.len() == *length);
@@ -138,7 +138,7 @@ mod tests {
             let skipped = skipped.min(rows.len());
             let frame = frame.slice(skipped, rows.len() - skipped);
             for columns in [&[0][..], &[2], &[0, 2]] {
-                let spread_rows = unnested(&frame, columns, &RowCount::new(8, usize::MAX)).unwrap();
+                let spread_rows = unnest_frame(&frame, columns, &RowCount::new(8, usize::MAX)).unwrap();
                 let mut expected = Vec::new();
                 for (number, (list, pair)) in (0i64..).zip(&rows).skip(skipped) {
                     let list = list.clone().unwrap_or_default();
@@ -165,6 +165,6 @@ mod tests {
     #[test]
     fn what_is_no_list_is_refused() {
         let frame = Frame::new(vec![Arc::new(Int64Array::from(vec![1]))], 1);
-        assert!(unnested(&frame, &[0], &RowCount::new(8, 100)).is_err());
+        assert!(unnest_frame(&frame, &[0], &RowCount::new(8, 100)).is_err());
     }
 }

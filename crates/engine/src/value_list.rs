@@ -22,10 +22,10 @@ use crate::error::{Error, Result};
 use crate::own_type::own_list;
 use crate::per_run::PerRun;
 
-/// Values up to which a list is looked through from its beginning.
+/// Number of values up to which a list is searched linearly.
 const SHORT_MAX: usize = 8;
 
-/// Most bits of a list.
+/// Most bits of a bit set.
 const BITS_MAX: usize = 1 << 20;
 
 /// Most values of a hint that is tested: a table of these stays in the cache.
@@ -41,12 +41,12 @@ pub struct ValueList {
     constant: usize,
     is_hint: bool,
     tables: PerRun<ListTable>,
-    /// For values narrower than the list's.
+    /// Tables for values of types narrower than the list's.
     own_tables: PerRun<Option<ListTable>>,
 }
 
 impl ValueList {
-    /// The list of the values of a constant.
+    /// A list of the values of a constant, which is an array.
     #[must_use]
     pub fn new(constant: usize) -> ValueList {
         ValueList { constant, is_hint: false, tables: PerRun::default(), own_tables: PerRun::default() }
@@ -63,7 +63,7 @@ impl ValueList {
         self.constant
     }
 
-    /// Whether values of a type can be looked for.
+    /// Whether values of a type can be looked up.
     #[must_use]
     pub fn takes(data_type: &DataType) -> bool {
         match data_type {
@@ -98,11 +98,11 @@ impl ValueList {
         }
     }
 
-    /// Whether each value is in the list: null for null, and for what isn't found in a list that has a null.
+    /// Whether the list contains each value: null for null, and for values that aren't found in a list with a null.
     pub(crate) fn contains(&self, values: &ArrayRef, constants: &[ArrayRef]) -> Result<ArrayRef> {
         let list = self.values(constants);
         if list.is_empty() {
-            // Nothing is in it, null neither.
+            // An empty list contains nothing, not even null.
             return Ok(Arc::new(BooleanArray::new(BooleanBuffer::new_unset(values.len()), None)));
         }
         if !are_alike(values.data_type(), list.data_type()) {
@@ -146,7 +146,7 @@ fn are_alike(one: &DataType, other: &DataType) -> bool {
 
 #[derive(Debug)]
 struct ListTable {
-    /// The values of a short list; of others none.
+    /// The values of a short list; empty for others.
     list: ArrayRef,
     entries: Entries,
     has_null: bool,
@@ -159,13 +159,13 @@ struct ListTable {
 enum Entries {
     Short(Vec<u64>),
     Words(HashSet<u64>),
-    /// Words close together: the least, and a bit for each from there on.
+    /// For words in a small range: its beginning, and a bit for each word from there on.
     Bits(u64, BooleanBuffer),
     Decimals(HashSet<i128>),
     Texts(HashSet<Box<str>>),
 }
 
-/// Bits for words that are close together; `None` where they aren't.
+/// A bit set for words in a small range; `None` for other words.
 fn bits(words: &[u64]) -> Option<Entries> {
     // Wrapping differences stay small for negative numbers as well.
     let first = *words.first()?;
@@ -205,7 +205,7 @@ impl ListTable {
             }
         };
         let has_null = list.null_count() > 0;
-        // An array of its own: the run's constant, by whose life the table is known, must not live by the table.
+        // A copy: the cache identifies the run by the constant's array, so the table must not keep that array alive.
         let list = match &entries {
             Entries::Short(_) => list.slice(0, list.len()),
             _ => new_empty_array(list.data_type()),
@@ -218,7 +218,7 @@ impl ListTable {
             if coded.values().len() > coded.len() {
                 return self.contains(&arrow::compute::cast(values, coded.values().data_type())?);
             }
-            // Each text is looked for once.
+            // Each text is looked up once.
             let of_texts = self.contains(coded.values())?;
             return Ok(take(&of_texts, coded.keys(), None)?.as_boolean().clone());
         }

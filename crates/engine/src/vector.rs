@@ -1,8 +1,8 @@
 //! Compiles loops twice: for every x86-64 processor, and for those with AVX2, whose instructions take four times as
 //! many values.
 
-/// What a loop gives, by the best instructions of this processor. The loop is a closure with `#[inline(always)]`, as is each function that it
-/// calls: what isn't part of it is compiled for every processor.
+/// Runs a loop, compiled for the best instructions of this processor. The loop must be a closure with `#[inline(always)]`, and so must each function
+/// that it calls: everything else is compiled for every processor.
 ///
 /// Both ways compute the same, to the last bit of floats: neither changes the order of additions nor puts two operations into one.
 #[cfg(target_arch = "x86_64")]
@@ -27,7 +27,7 @@ fn by_avx2<R>(work: impl FnOnce() -> R) -> R {
     work()
 }
 
-/// What a loop gives: here all processors have the same instructions.
+/// Runs a loop. On this architecture all processors have the same instructions.
 #[cfg(not(target_arch = "x86_64"))]
 #[inline]
 pub(crate) fn vectorized<R>(work: impl FnOnce() -> R) -> R {

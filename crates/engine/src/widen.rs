@@ -11,8 +11,7 @@ use arrow::datatypes::{
 /// Nanoseconds of a day of UTC.
 const DAY: i64 = 86_400_000_000_000;
 
-/// Numbers as a type that holds all of them, floats rounding to the nearest, and the dates and times of day of instants in UTC; `None` for other
-/// conversions.
+/// Converts numbers to a wider type (floats round to the nearest), and instants in UTC to dates and times of day; `None` for other conversions.
 pub(crate) fn widen(array: &ArrayRef, to: &DataType) -> Option<ArrayRef> {
     fn into<F: ArrowPrimitiveType, T: ArrowPrimitiveType>(
         array: &ArrayRef,

@@ -95,7 +95,7 @@ use datafusion::logical_expr::{AggregateUDF, ScalarUDF, WindowUDF};
 
 pub use buckets::{buckets, dates_are_made_of, timeline};
 pub use date_times::{TimePlanner, as_times};
-pub use gap_fill::{GapFillPlanner, GapFillRule, SAMPLE_FILL};
+pub use gap_fill::{GapFillPlanner, GapFillRule, SAMPLE_FILL, is_null_literal};
 pub use grid::DAY_NS;
 pub use local_date::{LOCAL_DATE, local_date};
 pub use local_times::{as_instants, clock_changes, instants_of, is_of_instants, moved_on_clock};

@@ -75,17 +75,17 @@ impl Appends {
     /// Hands over rows. Returns once they are accepted, which back-pressure delays.
     ///
     /// # Errors
-    /// What refused them at once.
+    /// The refusal, if capture refuses them at once.
     pub(crate) async fn submit(&self, append: Append) -> Outcome<AckReceiver> {
-        self.submit_made(move |_| Ok(vec![append])).await
+        self.submit_rows(move |_| Ok(vec![append])).await
     }
 
     /// Makes rows, which belong together, and hands them over, on one thread that may take long: each change of threads costs as much as the work on a small
     /// message.
     ///
     /// # Errors
-    /// What `make` says, or what refused the rows at once.
-    pub(crate) async fn submit_made(
+    /// The error of `make`, or the refusal, if capture refuses the rows at once.
+    pub(crate) async fn submit_rows(
         &self,
         make: impl FnOnce(&dyn Ingest) -> Outcome<Vec<Append>> + Send + 'static,
     ) -> Outcome<AckReceiver> {
@@ -135,7 +135,7 @@ impl Appends {
     /// Hands over rows and waits for the ack.
     ///
     /// # Errors
-    /// What refused them.
+    /// The refusal.
     pub(crate) async fn append(&self, append: Append) -> Outcome<Ack> {
         self.submit(append).await?.ack().await
     }

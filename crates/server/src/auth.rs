@@ -18,7 +18,7 @@ use crate::settings::{Auth, Role, Token};
 /// The subprotocol of WebSockets that clients name who send their token as another one.
 pub(crate) const PROTOCOL: &str = "splay";
 
-/// What the subprotocol begins with that is a token: web pages can give a WebSocket no other header.
+/// The prefix of a subprotocol that is a token: web pages can give a WebSocket no other header.
 const PROTOCOL_TOKEN: &str = "splay.bearer.";
 
 /// The tokens that are accepted.
@@ -91,7 +91,7 @@ pub(crate) fn protocol_token(headers: &HeaderMap) -> Option<String> {
     String::from_utf8(BASE64_URL_SAFE_NO_PAD.decode(tokens.next()?).ok()?).ok()
 }
 
-/// What an `authorization` header shows.
+/// The content of an `authorization` header.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) enum Credentials {
     /// `Bearer T`, or InfluxDB's `Token T`.

@@ -156,14 +156,14 @@ impl Callers {
     /// # Errors
     /// [`Code::Unauthorized`], [`Code::Corrupt`].
     pub(crate) async fn identify(&self, value: Option<&str>) -> Outcome<Caller> {
-        let caller = self.identified(value).await;
-        self.noted(caller, || match value.and_then(credentials)? {
+        let caller = self.identify(value).await;
+        self.note_sign_in(caller, || match value.and_then(credentials)? {
             Credentials::Basic { user, .. } => Some(user),
             Credentials::Token(_) => None,
         })
     }
 
-    async fn identified(&self, value: Option<&str>) -> Outcome<Caller> {
+    async fn identify(&self, value: Option<&str>) -> Outcome<Caller> {
         let access = self.access()?;
         let Some(value) = value else { return self.anonymous_among(&access) };
         if self.is_open(&access) {
@@ -185,11 +185,11 @@ impl Callers {
     /// [`Code::Unauthorized`], [`Code::Corrupt`].
     pub(crate) async fn of_password(&self, user: &str, password: &str) -> Outcome<Caller> {
         let access = self.access()?;
-        self.noted(self.of_pair(&access, user, password).await, || Some(user.to_owned()))
+        self.note_sign_in(self.of_pair(&access, user, password).await, || Some(user.to_owned()))
     }
 
     /// Records whether the client was let in. A name that no role has isn't recorded: it may be a password in the wrong place.
-    fn noted(&self, outcome: Outcome<Caller>, name_given: impl FnOnce() -> Option<String>) -> Outcome<Caller> {
+    fn note_sign_in(&self, outcome: Outcome<Caller>, name_given: impl FnOnce() -> Option<String>) -> Outcome<Caller> {
         match &outcome {
             Ok(caller) => caller.note_sign_in(),
             Err(problem) => {
@@ -255,7 +255,7 @@ impl Callers {
     /// # Errors
     /// [`Code::Unauthorized`], [`Code::Corrupt`].
     pub(crate) fn anonymous(&self) -> Outcome<Caller> {
-        self.noted(self.anonymous_among(&self.access()?), || None)
+        self.note_sign_in(self.anonymous_among(&self.access()?), || None)
     }
 
     fn anonymous_among(&self, access: &Arc<Access>) -> Outcome<Caller> {
@@ -292,7 +292,7 @@ impl Callers {
         }
         let ended = || Problem::new(Code::Unauthorized, "the sign-in has ended: sign in again");
         let vouched = self.0.vouching.as_ref().and_then(|vouching| vouching.of_session(token)).ok_or_else(ended);
-        let caller = self.noted(vouched.and_then(|vouched| self.of_vouched(&access, vouched)), || None)?;
+        let caller = self.note_sign_in(vouched.and_then(|vouched| self.of_vouched(&access, vouched)), || None)?;
         caller.check(role).inspect_err(|problem| caller.who().note_denied(&problem.message))?;
         Ok(caller)
     }
@@ -302,8 +302,8 @@ impl Callers {
     /// # Errors
     /// [`Code::Forbidden`], [`Code::Corrupt`].
     pub(crate) fn check_signed_in(&self, browser: &SignedInBrowser) -> Outcome<()> {
-        let caller = self.of_vouched(&self.access()?, browser.vouched(now_seconds()));
-        self.noted(caller, || Some(browser.person.name.to_string())).map(drop)
+        let caller = self.of_vouched(&self.access()?, browser.identity(now_seconds()));
+        self.note_sign_in(caller, || Some(browser.person.name.to_string())).map(drop)
     }
 
     /// Records that a user who came back from the provider wasn't let in.

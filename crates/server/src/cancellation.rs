@@ -13,7 +13,7 @@ use crate::problem::{Code, Outcome, Problem};
 /// Length of a statement's name.
 const NAME_BYTES: usize = 16;
 
-/// What a ticket with a name begins with. No statement does.
+/// The first byte of a ticket with a name. No statement begins with it.
 const MARK: u8 = 0;
 
 /// Statements by name.

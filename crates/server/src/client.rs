@@ -47,7 +47,7 @@ impl std::fmt::Debug for Client {
     }
 }
 
-/// What a server answers.
+/// A server's answer.
 #[derive(Debug, Clone)]
 pub struct HttpAnswer {
     /// Status of HTTP.
@@ -148,7 +148,7 @@ impl Client {
         self.within(patience, exchange).await
     }
 
-    /// What comes of a request within a time.
+    /// Waits for an exchange within a time.
     async fn within<T>(&self, patience: Duration, exchange: impl Future<Output = Result<T, String>>) -> Result<T> {
         let unreachable = |reason: String| Error::Unreachable { url: self.url.clone(), reason };
         match tokio::time::timeout(patience, exchange).await {

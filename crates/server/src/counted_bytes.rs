@@ -35,7 +35,7 @@ impl CountedBuffer {
         self.bytes.truncate(bytes);
     }
 
-    /// What was written, which counts until it is dropped.
+    /// Takes the bytes that were written; they count until they are dropped.
     pub(crate) fn take(&mut self) -> Bytes {
         let (bytes, part) = (std::mem::take(&mut self.bytes), self.part.take());
         match part {

@@ -16,7 +16,7 @@ pub enum Error {
     Setting {
         /// Its name.
         setting: String,
-        /// What is wrong.
+        /// The fault.
         reason: String,
     },
 
@@ -28,7 +28,7 @@ pub enum Error {
         listener: &'static str,
         /// Where.
         address: SocketAddr,
-        /// What is missing.
+        /// The missing part.
         missing: &'static str,
     },
 
@@ -46,7 +46,7 @@ pub enum Error {
     /// A file can't be read.
     #[error("{act} {}: {source}", path.display())]
     Io {
-        /// What was being done, as a verb.
+        /// The act that failed, as a verb.
         act: &'static str,
         /// The file.
         path: PathBuf,
@@ -59,7 +59,7 @@ pub enum Error {
     Tls {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault.
         reason: String,
     },
 

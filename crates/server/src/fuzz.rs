@@ -1,4 +1,4 @@
-//! What fuzz targets of the protocols share: a server without sockets, statements or a journal.
+//! Shared parts of the protocols' fuzz targets: a server without sockets, statements or a journal.
 //!
 //! - There is no place for a statement, so that none runs; all that leads to one is done.
 //! - Rows are taken and dropped. Subscriptions end as soon as they have begun, as they do when a server stops.
@@ -34,7 +34,7 @@ static ALLOCATOR: splay_mutate::CountingAllocator = splay_mutate::CountingAlloca
 /// Memory that an input may take.
 pub(crate) const MEMORY: Memory = Memory { fixed: 32 << 20, each: 1 << 10 };
 
-/// What requests share.
+/// The state that requests share.
 pub(crate) fn shared() -> Arc<HttpState> {
     shared_by(watch::channel(true).1)
 }
@@ -78,7 +78,7 @@ fn shared_by(stop: watch::Receiver<bool>) -> Arc<HttpState> {
     })
 }
 
-/// Where requests run: on the thread whose memory is counted.
+/// The runtime of requests: the one thread whose memory is counted.
 pub(crate) fn runtime() -> Runtime {
     Builder::new_current_thread().enable_all().build().unwrap_or_else(|error| panic!("{error}"))
 }

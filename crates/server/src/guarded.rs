@@ -26,7 +26,7 @@ pub(crate) struct GuardedIngest {
     is_counted: AtomicBool,
 }
 
-/// What becomes of rows beyond a quota.
+/// The treatment of rows beyond a quota.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ExcessRule {
     /// Messages beyond the quota are refused, to be sent again.
@@ -35,12 +35,12 @@ pub(crate) enum ExcessRule {
     Paced,
 }
 
-fn denied(error: splay_store::Error) -> IngestError {
+fn store_error(error: splay_store::Error) -> IngestError {
     IngestError::Store(Arc::new(error))
 }
 
-fn refused(problem: Problem) -> IngestError {
-    denied(splay_store::Error::Denied { about: format!("to send rows: {}", problem.message) })
+fn refusal(problem: Problem) -> IngestError {
+    store_error(splay_store::Error::Denied { about: format!("to send rows: {}", problem.message) })
 }
 
 impl GuardedIngest {
@@ -50,8 +50,8 @@ impl GuardedIngest {
     }
 
     fn caller(&self) -> Result<Caller, IngestError> {
-        let caller = self.callers.still(&self.caller).map_err(refused)?;
-        caller.check(Role::Write).map_err(refused)?;
+        let caller = self.callers.still(&self.caller).map_err(refusal)?;
+        caller.check(Role::Write).map_err(refusal)?;
         Ok(caller)
     }
 }
@@ -74,7 +74,7 @@ impl Ingest for GuardedIngest {
         if caller.rights().is_some() {
             for append in &appends {
                 let is_there = self.ingest.spec(&append.table)?.is_some();
-                caller.check_rows(&append.table, is_there).map_err(denied)?;
+                caller.check_rows(&append.table, is_there).map_err(store_error)?;
             }
         }
         let counts = caller.who().rows(&appends)?;
@@ -109,12 +109,12 @@ impl Ingest for GuardedIngest {
 
     fn spec(&self, table: &str) -> Result<Option<TableSpec>, IngestError> {
         // Rights are checked first: the error for rows that don't fit shows the table's columns.
-        self.caller()?.check_rows(table, true).map_err(denied)?;
+        self.caller()?.check_rows(table, true).map_err(store_error)?;
         self.ingest.spec(table)
     }
 
     fn subscribe(&self, _request: SubscribeRequest) -> Result<Box<dyn Subscription>, IngestError> {
-        Err(denied(splay_store::Error::Denied { about: "to follow a table in this way".to_owned() }))
+        Err(store_error(splay_store::Error::Denied { about: "to follow a table in this way".to_owned() }))
     }
 
     fn reject(&self, way: &'static str, reason: String, sample: &[u8]) {

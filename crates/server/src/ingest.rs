@@ -21,7 +21,7 @@ pub trait Subscription: Send {
     /// The next update; waits for at most `timeout`. None: nothing came.
     ///
     /// # Errors
-    /// What ends the subscription.
+    /// The error that ends the subscription.
     fn next(&mut self, timeout: Duration) -> Result<Option<Update>, IngestError>;
 }
 
@@ -30,7 +30,7 @@ pub trait Subscription: Send {
 pub struct IngestFigure {
     /// Name without prefix and suffix: `journal_bytes`.
     pub name: &'static str,
-    /// What it counts.
+    /// The help text of the metric.
     pub help: &'static str,
     /// Whether it only grows.
     pub is_counter: bool,
@@ -64,16 +64,16 @@ pub enum Replication {
 /// Called when an append is done, from any thread.
 pub type IngestCallback = Box<dyn FnOnce(Result<Ack, IngestError>) + Send>;
 
-/// What the server needs of capture. Calls block; the server makes them on threads that may.
+/// The interface of capture that the server needs. Calls block; the server makes them on threads that may block.
 pub trait Ingest: Send + Sync + std::fmt::Debug + 'static {
     /// Takes rows for one or several tables, all of them or none. Returns once they are accepted; blocks only as back-pressure. `done`
     /// is called with the ack, once.
     ///
     /// # Errors
-    /// What refused them at once; `done` is then not called.
+    /// The refusal, if capture refuses them at once; `done` is then not called.
     fn submit(&self, appends: Vec<Append>, done: IngestCallback) -> Result<(), IngestError>;
 
-    /// What the table is; none if there is none.
+    /// The schema of the table; `None` if there is no such table.
     ///
     /// # Errors
     /// [`IngestError::Store`].
@@ -151,12 +151,12 @@ pub trait Ingest: Send + Sync + std::fmt::Debug + 'static {
     /// Numbers for `/metrics`.
     fn figures(&self) -> Vec<IngestFigure>;
 
-    /// What the database is among its copies; none if it has none.
+    /// The database's role among its copies; `None` if it has none.
     fn replication(&self) -> Option<Replication> {
         None
     }
 
-    /// What answers followers; none where there is nothing to follow.
+    /// The part that answers followers; `None` if there is nothing to follow.
     fn leader(&self) -> Option<Arc<dyn Leader>> {
         None
     }
@@ -177,7 +177,7 @@ pub trait Ingest: Send + Sync + std::fmt::Debug + 'static {
     /// Stops taking rows, and syncs. Called once, when the server stops.
     ///
     /// # Errors
-    /// What a sync reports.
+    /// The errors of a sync.
     fn close(&self) -> Result<(), IngestError>;
 }
 
@@ -345,7 +345,7 @@ impl Ingest for Capture {
     }
 }
 
-/// What is counted of followers.
+/// The metrics of followers.
 fn replication_figures(status: &ReplicationStatus) -> [IngestFigure; 6] {
     let connected = status.followers.iter().filter(|follower| follower.is_connected).count() as u64;
     [

@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 
 use splay_capture::{Latencies, Latency, Quality, TableStatus};
 
-/// What those are called that have no name of their own.
+/// The label of those that have no name of their own.
 pub(crate) const OTHER: &str = "_other";
 
 /// Tables with a name of their own.
@@ -48,7 +48,7 @@ impl LabelSets {
     }
 }
 
-/// What is measured of two tables, as of one without series of its own.
+/// The measures of two tables as one, without series of its own.
 fn sum(mut one: TableStatus, other: TableStatus) -> TableStatus {
     let Latencies { received, visible, durable } = &mut one.latencies;
     add(received, &other.latencies.received);

@@ -44,7 +44,7 @@ const LOOK_AROUND: Duration = Duration::from_millis(200);
 /// Pause between two attempts to store rows on a full disk.
 const FULL_PAUSE: Duration = Duration::from_millis(100);
 
-/// What connections share.
+/// The state that connections share.
 #[derive(Debug, Clone)]
 pub(crate) struct LineFront {
     pub(crate) ingest: Arc<dyn Ingest>,
@@ -100,7 +100,7 @@ struct Connection {
     sink: Arc<LineSink>,
 }
 
-/// Where a connection's rows go.
+/// The sink of a connection's rows.
 struct LineSink {
     front: LineFront,
     client: SocketAddr,
@@ -146,16 +146,16 @@ impl Connection {
         set_up.map_err(|_| ConnectionEnd::Broken)?;
         let mut buffer = vec![0; READ_BYTES];
         // When its first byte came, and its last.
-        let (mut begun, mut heard) = (Instant::now(), Instant::now());
-        // What came of the first line, until it is known to be one.
+        let (mut start, mut last_read) = (Instant::now(), Instant::now());
+        // The bytes of the first line, until it is known to be one.
         let mut first = Some(Vec::new());
         loop {
             match stream.read(&mut buffer) {
                 Ok(0) => return Ok(()),
                 Ok(bytes) => {
-                    heard = Instant::now();
+                    last_read = Instant::now();
                     if first.as_ref().is_some_and(Vec::is_empty) {
-                        begun = heard;
+                        start = last_read;
                     }
                     self.sink.front.metrics.received("line", bytes);
                     self.take(&buffer[..bytes], &mut first)?;
@@ -166,7 +166,7 @@ impl Connection {
             }
             let limits = &self.sink.front.limits;
             let is_cut = first.as_ref().is_some_and(|first| !first.is_empty());
-            if heard.elapsed() > limits.idle() || (is_cut && begun.elapsed() > limits.head()) {
+            if last_read.elapsed() > limits.idle() || (is_cut && start.elapsed() > limits.head()) {
                 return Err(ConnectionEnd::Idle);
             }
             // Nothing is read while there is no room for what was.
@@ -175,7 +175,7 @@ impl Connection {
                 self.sink.waiting.drain(LOOK_AROUND);
             }
             if self.sink.wait_for_quota() {
-                heard = Instant::now();
+                last_read = Instant::now();
             }
             if self.sink.waiting.has_lost() {
                 return Err(ConnectionEnd::Lost);
@@ -258,7 +258,7 @@ impl LineSink {
             }
         };
         for append in self.waiting.close() {
-            let _ = self.lost(&append, "there was no room, and the connection has ended");
+            let _ = self.report_loss(&append, "there was no room, and the connection has ended");
         }
         finished
     }
@@ -272,7 +272,7 @@ impl LineSink {
         while let Some(append) = appends.next() {
             if let Err(stop) = self.submit(append) {
                 for append in appends {
-                    let _ = self.lost(&append, "those before it were");
+                    let _ = self.report_loss(&append, "those before it were");
                 }
                 return Err(stop);
             }
@@ -283,13 +283,14 @@ impl LineSink {
     fn submit(self: &Arc<LineSink>, append: Arc<Append>) -> Result<(), ConnectionEnd> {
         loop {
             self.waiting.enter(self.front.limits.appends_waiting_max);
-            match self.front.ingest.submit(vec![Append::clone(&append)], Box::new(self.done(Arc::clone(&append)))) {
+            match self.front.ingest.submit(vec![Append::clone(&append)], Box::new(self.completion(Arc::clone(&append))))
+            {
                 Ok(()) => return Ok(()),
                 Err(IngestError::Full { reason } | IngestError::Unreplicated { reason }) => {
                     self.waiting.leave();
                     self.waits(&reason);
                     if self.is_stopping() {
-                        return self.lost(&append, "the server stopped while it waited for room");
+                        return self.report_loss(&append, "the server stopped while it waited for room");
                     }
                     std::thread::sleep(FULL_PAUSE);
                 }
@@ -300,7 +301,7 @@ impl LineSink {
                 }
                 Err(error) => {
                     self.waiting.leave();
-                    return self.lost(&append, &error.to_string());
+                    return self.report_loss(&append, &error.to_string());
                 }
             }
         }
@@ -312,15 +313,15 @@ impl LineSink {
         }
     }
 
-    fn lost(&self, append: &Append, reason: &str) -> Result<(), ConnectionEnd> {
+    fn report_loss(&self, append: &Append, reason: &str) -> Result<(), ConnectionEnd> {
         self.waiting.lose();
         let rows = append.rows.num_rows();
         tracing::error!(client = %self.client, table = append.table, rows, reason, "rows were lost");
         Err(ConnectionEnd::Lost)
     }
 
-    /// What is done when an append is acknowledged.
-    fn done(self: &Arc<LineSink>, append: Arc<Append>) -> impl FnOnce(Result<Ack, IngestError>) + Send + 'static {
+    /// The callback for the acknowledgement of an append.
+    fn completion(self: &Arc<LineSink>, append: Arc<Append>) -> impl FnOnce(Result<Ack, IngestError>) + Send + 'static {
         let sink = Arc::clone(self);
         let (class, start) = (class(self.front.ack), Instant::now());
         move |acked| {
@@ -338,7 +339,7 @@ impl LineSink {
                     metrics.append("line", "full", class, 0, start);
                     sink.waits(&reason);
                     if let Err(append) = sink.waiting.keep(append) {
-                        let _ = sink.lost(&append, &reason);
+                        let _ = sink.report_loss(&append, &reason);
                     }
                 }
                 Err(error @ IngestError::Unconfirmed) => {
@@ -349,7 +350,7 @@ impl LineSink {
                 }
                 Err(error) => {
                     metrics.append("line", "failed", class, 0, start);
-                    let _ = sink.lost(&append, &error.to_string());
+                    let _ = sink.report_loss(&append, &error.to_string());
                 }
             }
             sink.waiting.leave();

@@ -1,4 +1,4 @@
-//! Line protocol to rows: the part that HTTP and TCP share.
+//! Decodes line protocol into rows: the part that HTTP and TCP share.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};

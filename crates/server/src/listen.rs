@@ -130,7 +130,7 @@ impl Version {
     }
 }
 
-/// What a listener for HTTP needs.
+/// The parts that a listener for HTTP needs.
 #[derive(Debug, Clone)]
 pub(crate) struct HttpFront {
     pub(crate) name: &'static str,

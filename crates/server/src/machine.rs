@@ -2,7 +2,7 @@
 
 use std::fs;
 
-/// What statements may hold where nothing is known of the machine.
+/// The memory limit of statements if the machine's memory isn't known.
 const UNKNOWN: usize = 4 << 30;
 
 /// The memory, in bytes, if the system tells it.

@@ -59,7 +59,7 @@ pub(crate) struct Metrics {
     pub(crate) connections: Family<Label, Gauge>,
     /// Subscriptions that run.
     pub(crate) subscriptions: Gauge,
-    /// What quotas of roles refused.
+    /// The refusals by quotas of roles.
     pub(crate) quota_refusals: QuotaRefusals,
     /// Updates sent to subscribers.
     pub(crate) updates_out: Counter,
@@ -293,7 +293,7 @@ fn encode_figures(encoder: &mut DescriptorEncoder, same: &[IngestFigure]) -> Res
     Ok(())
 }
 
-/// What capture counts.
+/// The metrics of capture.
 #[derive(Debug)]
 struct IngestMetrics {
     ingest: Arc<dyn Ingest>,

@@ -9,7 +9,7 @@ use crate::ingest::Append;
 /// Bytes of rows that are kept, over all connections. What is more is lost as if nothing were kept.
 const PENDING_BYTES_MAX: usize = 256 << 20;
 
-/// What all connections keep, in bytes, and how many are there only for that: their clients have gone.
+/// The bytes that all connections keep, and the number of those that are there only for that: their clients have gone.
 #[derive(Debug, Default)]
 pub(crate) struct PendingBytes {
     bytes: AtomicUsize,
@@ -31,7 +31,7 @@ struct PendingAppendsState {
     /// Appends that have to be submitted again, with their bytes.
     again: Vec<(Arc<Append>, usize)>,
     /// Whether the operator knows that there is no room.
-    is_told: bool,
+    is_reported: bool,
     /// Whether no append is submitted any more.
     is_closed: bool,
     /// Whether rows that had been taken were lost.
@@ -102,12 +102,12 @@ impl PendingAppends {
 
     /// Whether this is the first time since rows were last taken that there is no room.
     pub(crate) fn is_news(&self) -> bool {
-        !std::mem::replace(&mut self.state().is_told, true)
+        !std::mem::replace(&mut self.state().is_reported, true)
     }
 
     /// Rows were taken.
     pub(crate) fn has_room(&self) {
-        self.state().is_told = false;
+        self.state().is_reported = false;
     }
 
     pub(crate) fn lose(&self) {

@@ -7,10 +7,10 @@
 /// Longest method that is looked for; registered ones have up to 17 letters.
 const METHOD_BYTES_MAX: usize = 32;
 
-/// What the first bytes of a connection were.
+/// The protocol of a connection, by its first bytes.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum DetectedProtocol {
-    /// What has come is the beginning of either: the rest of the first line decides.
+    /// Both protocols are possible: the rest of the first line decides.
     Undecided,
     /// Lines, from the first byte on.
     Lines,

@@ -27,7 +27,7 @@ const USERS_MAX: usize = 4096;
 /// Refusals by quota.
 pub(crate) type QuotaRefusals = Family<[(&'static str, &'static str); 1], Counter>;
 
-/// What all users take who have quotas.
+/// The usage of all users who have quotas.
 #[derive(Debug, Default)]
 pub(crate) struct Quotas {
     users: Mutex<HashMap<String, Arc<Usage>>>,
@@ -39,7 +39,7 @@ impl Quotas {
         Quotas { users: Mutex::default(), refusals }
     }
 
-    /// What a user may take by his quotas.
+    /// The allowance of a user by his quotas.
     pub(crate) fn of(&self, user: &str, allowed: &Arc<BTreeMap<Quota, RoleLimit>>) -> Allowance {
         if allowed.is_empty() {
             return Allowance::default();
@@ -57,7 +57,7 @@ impl Quotas {
     }
 }
 
-/// What a user takes.
+/// The usage of a user.
 #[derive(Debug, Default)]
 struct Usage {
     statements: AtomicU64,
@@ -115,7 +115,7 @@ impl AllowanceState {
         self.allowed.get(&quota)
     }
 
-    fn refused(&self, quota: Quota) {
+    fn count_refusal(&self, quota: Quota) {
         self.refusals.get_or_create(&[("quota", quota.as_str())]).inc();
     }
 }
@@ -153,14 +153,14 @@ impl Allowance {
         if state.usage.count(quota).fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok() {
             return Ok(UsageSlot(Some((Arc::clone(&state.usage), quota))));
         }
-        state.refused(quota);
+        state.count_refusal(quota);
         let name = name(quota, allowed);
         let text = format!("too many {what} at once: quota {name} is {}; try again when one has ended", allowed.value);
         Err(Problem::new(Code::Busy, text).of_quota(name))
     }
 
-    /// What ended a statement, with the quota if it was one: if the server's limit, `limit`, is wider. [`Allowance::count`] counts it.
-    pub(crate) fn named(&self, problem: Problem, limit: impl FnOnce(Quota) -> u64) -> Problem {
+    /// A problem that ended a statement, with the quota that caused it: if the server's own limit, `limit`, is wider. [`Allowance::count`] counts it.
+    pub(crate) fn name_quota(&self, problem: Problem, limit: impl FnOnce(Quota) -> u64) -> Problem {
         let Some(quota) = quota_of(problem.code) else { return problem };
         match self.get(quota) {
             Some((_, allowed)) if allowed.value < limit(quota) && problem.quota.is_none() => {
@@ -171,12 +171,12 @@ impl Allowance {
         }
     }
 
-    /// Counts a refusal that [`Allowance::named`] named, once for a statement.
+    /// Counts a refusal that [`Allowance::name_quota`] named, once for a statement.
     pub(crate) fn count(&self, problem: &Problem) {
         if let (Some(state), Some(quota)) = (&self.0, quota_of(problem.code))
             && problem.quota.is_some()
         {
-            state.refused(quota);
+            state.count_refusal(quota);
         }
     }
 
@@ -189,7 +189,7 @@ impl Allowance {
         let Err(after) = state.usage.rows(|bucket| bucket.take(allowed.value, rows, Instant::now())) else {
             return Ok(());
         };
-        state.refused(Quota::RowsPerSecondMax);
+        state.count_refusal(Quota::RowsPerSecondMax);
         let name = name(Quota::RowsPerSecondMax, allowed);
         let text = format!("too many rows a second: quota {name} is {}", allowed.value);
         let problem = Problem::new(Code::Busy, text).after(after).of_quota(name);
@@ -211,7 +211,7 @@ impl Allowance {
         }
     }
 
-    /// What is to be called when rows are stored or refused, which gives them back if they aren't stored.
+    /// The callback for rows that are stored or refused. It gives back the quota of rows that aren't stored.
     pub(crate) fn until_done(&self, rows: u64, done: IngestCallback) -> IngestCallback {
         if !self.counts_rows() {
             return done;
@@ -331,12 +331,12 @@ mod tests {
         assert_eq!(ann.bound(Quota::StatementRowsMax, 100), 10);
         assert_eq!(ann.bound(Quota::StatementSecondsMax, 60), 60);
         assert_eq!(ann.bound(Quota::StatementBytesMax, 5), 5);
-        let named = |code: Code| ann.named(Problem::new(code, "no"), |_| 60);
+        let named = |code: Code| ann.name_quota(Problem::new(code, "no"), |_| 60);
         assert_eq!(named(Code::Rows).message, "no (quota statement_rows_max of role desk)");
         for code in [Code::Time, Code::Memory, Code::Busy] {
             assert_eq!(named(code).message, "no");
         }
-        let twice = ann.named(named(Code::Rows), |_| 60);
+        let twice = ann.name_quota(named(Code::Rows), |_| 60);
         assert_eq!(twice.message, named(Code::Rows).message);
     }
 
@@ -352,7 +352,7 @@ mod tests {
         assert_eq!(bucket.pause(100, at(0.5)), after);
         assert!(bucket.take(100, 1, at(4.9)).is_err());
         assert_eq!(bucket.take(100, 1, at(0.5) + after), Ok(()));
-        // What isn't taken isn't kept for longer than a second.
+        // An unused allowance is kept for at most a second.
         bucket.charge(100, 99, at(1000.0));
         assert_eq!(bucket.take(100, 1, at(1000.0)), Ok(()));
         assert!(bucket.take(100, 1, at(1000.0)).is_err());

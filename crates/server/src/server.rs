@@ -1,4 +1,4 @@
-//! The server as a whole: checked, bound, run, stopped.
+//! The server as a whole: checks the settings, binds the listeners, runs, and stops.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ use crate::subscriptions::Subscriptions;
 use crate::tls::Acceptor;
 use crate::{flight, http, postgres, tls};
 
-/// Where a server listens. With port 0 in the settings, the port that the system gave.
+/// The addresses on which a server listens. With port 0 in the settings, the port that the system chose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Addresses {
     /// HTTP and WebSocket.
@@ -174,7 +174,7 @@ impl Server {
         })
     }
 
-    /// Where it listens.
+    /// The addresses on which it listens.
     #[must_use]
     pub fn addresses(&self) -> Addresses {
         self.addresses

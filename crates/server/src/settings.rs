@@ -21,11 +21,11 @@ use crate::error::{Error, Result};
 use crate::ingest::AckClass;
 use crate::machine::half_of_memory;
 
-/// Where HTTP and WebSocket listen if nothing else is said.
+/// The default address for HTTP and WebSocket.
 pub const HTTP_ADDRESS: &str = "127.0.0.1:7750";
-/// Where Flight and Flight SQL listen if nothing else is said.
+/// The default address for Flight and Flight SQL.
 pub const FLIGHT_ADDRESS: &str = "127.0.0.1:7751";
-/// Where line protocol is taken over TCP if nothing else is said: QuestDB's port, so that its clients need no setting.
+/// The default address for line protocol over TCP: QuestDB's port, so that its clients need no setting.
 pub const LINE_ADDRESS: &str = "127.0.0.1:9009";
 
 /// Milliseconds from which a statement counts as slow.
@@ -52,7 +52,7 @@ pub struct Settings {
     pub auth: Auth,
     /// Certificate and key.
     pub tls: Option<Tls>,
-    /// What is logged.
+    /// The log.
     pub log: Log,
     /// The audit log.
     pub audit: Audit,
@@ -84,7 +84,7 @@ impl Views {
     }
 }
 
-/// What is logged.
+/// The settings of the log.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Log {
@@ -143,7 +143,7 @@ impl Address {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Http {
-    /// Where to listen. Default [`HTTP_ADDRESS`].
+    /// The address to listen on. Default [`HTTP_ADDRESS`].
     pub address: Address,
 }
 
@@ -157,7 +157,7 @@ impl Default for Http {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Flight {
-    /// Where to listen. Default [`FLIGHT_ADDRESS`].
+    /// The address to listen on. Default [`FLIGHT_ADDRESS`].
     pub address: Address,
 }
 
@@ -171,7 +171,7 @@ impl Default for Flight {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Postgres {
-    /// Where to listen. Default off.
+    /// The address to listen on. Default off.
     pub address: Address,
 }
 
@@ -185,11 +185,10 @@ impl Default for Postgres {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Line {
-    /// Where to listen; only on this machine, since the protocol has no token. Default [`LINE_ADDRESS`], or off if tokens are
-    /// set.
+    /// The address to listen on; only one of this machine, since the protocol has no token. Default [`LINE_ADDRESS`], or off if tokens are set.
     pub address: Option<Address>,
-    /// What is waited for before more than [`Limits::appends_waiting_max`] appends of a connection are under way: the sender
-    /// sees nothing of it but its pace. Default disk.
+    /// The ack that a connection waits for before it has more than [`Limits::appends_waiting_max`] appends under way. The sender notices only the
+    /// slower pace. Default disk.
     pub ack: AckClass,
 }
 
@@ -393,12 +392,12 @@ pub struct Token {
     pub name: String,
     /// BLAKE3 digest of the token, 64 hexadecimal digits. `splay token` makes a token and its digest.
     pub blake3: String,
-    /// What it allows. Default: read and write.
+    /// The roles of the token. Default: read and write.
     #[serde(default = "Role::all")]
     pub roles: Vec<Role>,
 }
 
-/// What a token allows.
+/// A role of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {

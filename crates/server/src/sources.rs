@@ -13,12 +13,12 @@ use crate::ingest::{
 use crate::problem::{Code, Outcome, Problem};
 use crate::subscription_requests::SubscriptionRequest;
 
-/// What a server has for subscribers.
+/// The sources of rows for subscribers.
 #[derive(Debug, Clone)]
 pub(crate) struct Sources {
     /// Live rows.
     pub(crate) ingest: Option<Arc<dyn Ingest>>,
-    /// What is replayed to everyone, and since when.
+    /// The replay that everyone gets, with its pace since its beginning.
     pub(crate) replay: Option<(Arc<ReplayRequest>, Pace)>,
     pub(crate) database: Database,
     pub(crate) queue_bytes_max: usize,
@@ -28,11 +28,11 @@ impl Sources {
     /// Begins what a client asks for. Takes a while; not for the network's threads.
     ///
     /// # Errors
-    /// What capture says; [`Code::Unsupported`] for live rows on a server that has none.
+    /// The errors of capture; [`Code::Unsupported`] for live rows on a server that has none.
     pub(crate) fn open(&self, ask: &SubscriptionRequest) -> Outcome<Box<dyn Subscription>> {
         let Some(request) = ask.bars()? else { return self.updates(ask) };
         let spec = self.spec(ask.tables()[0].as_str())?;
-        // What is replayed has no rows that could be read again: some of the table's are still to come.
+        // Rows of a replay can't be read again: some of the table's rows are still to come.
         let is_live = self.is_live(ask);
         let rows: Option<Box<dyn BarRows>> = match is_live {
             true => Some(Box::new(StoredBarRows::new(self.database.clone(), spec.name.clone()))),

@@ -52,7 +52,7 @@ fn piece_rows(batch: &RecordBatch, bytes_max: u64) -> usize {
 
 /// Makes pieces of a format of an answer's batches. Runs on the statement's thread.
 pub(crate) trait Encode: Send + Sync + 'static {
-    /// What is sent.
+    /// An encoded piece of the answer.
     type Piece: Send + 'static;
 
     /// Bytes of rows that are encoded at once: as many as the memory for an answer has room for, with the pieces that wait.
@@ -65,18 +65,18 @@ pub(crate) trait Encode: Send + Sync + 'static {
         Ok(())
     }
 
-    /// What comes before the rows. All pieces count against the statement's memory until they are sent.
+    /// Encodes the head of the answer. All pieces count against the statement's memory until they are sent.
     fn start(&mut self, schema: &SchemaRef, memory: &AnswerMemory) -> Outcome<Vec<Self::Piece>>;
 
     /// Rows.
     fn rows(&mut self, batch: &RecordBatch) -> Outcome<Vec<Self::Piece>>;
 
-    /// What comes behind the rows of `RETURNING`, before the end.
-    fn changed(&mut self, _: StatementChange) -> Vec<Self::Piece> {
+    /// Encodes the result of a change, behind the rows of `RETURNING` and before the end.
+    fn change_result(&mut self, _: StatementChange) -> Vec<Self::Piece> {
         Vec::new()
     }
 
-    /// What comes behind the rows.
+    /// Encodes the end, behind the rows.
     fn end(&mut self, stats: &StatementStats) -> Outcome<Vec<Self::Piece>>;
 }
 
@@ -86,7 +86,7 @@ pub(crate) struct Statements {
     session: Session,
     /// The caller, for the audit log.
     who: Actor,
-    /// What he may take.
+    /// The caller's quotas.
     allowance: Allowance,
     shared: Arc<StatementState>,
 }
@@ -111,7 +111,7 @@ pub(crate) struct EncodedAnswer<P> {
     ended: bool,
 }
 
-/// What a statement is held to.
+/// The limits of a request's statement.
 #[derive(Debug, Clone)]
 struct RequestBounds {
     shared: Arc<StatementState>,
@@ -138,8 +138,8 @@ impl RequestBounds {
     }
 
     /// A problem with the name of the quota that it comes of, if it does.
-    fn named(&self, problem: Problem) -> Problem {
-        self.allowance.named(problem, |quota| self.limit(quota))
+    fn name_quota(&self, problem: Problem) -> Problem {
+        self.allowance.name_quota(problem, |quota| self.limit(quota))
     }
 }
 
@@ -149,7 +149,7 @@ struct Admission {
     slot: UsageSlot,
 }
 
-/// What a statement's thread says. One that ends without the last word has broken off.
+/// A message of a statement's thread. A thread that ends without its last message has broken off.
 #[derive(Debug)]
 enum PieceMessage<P> {
     Piece(P),
@@ -170,7 +170,7 @@ impl<P: Send + 'static> EncodedAnswer<P> {
             Ok(Some(PieceMessage::End)) => None,
             Ok(Some(PieceMessage::Failed(problem))) => Some(Err(problem)),
             Ok(None) if Instant::now() < self.deadline => Some(Err(broke_off())),
-            Ok(None) | Err(_) => Some(Err(self.bounds.named(out_of_time()))),
+            Ok(None) | Err(_) => Some(Err(self.bounds.name_quota(out_of_time()))),
         };
         self.ended = true;
         self.receiver.close();
@@ -284,7 +284,7 @@ impl Statements {
                 ingest,
             };
             let ended = run.run(&session, &text, &parameters, encode);
-            let ended = ended.map_err(|problem| problem.map(|problem| bounds.named(problem)));
+            let ended = ended.map_err(|problem| problem.map(|problem| bounds.name_quota(problem)));
             if let Err(Some(problem)) = &ended {
                 bounds.allowance.count(problem);
                 begun.note(problem);
@@ -318,7 +318,7 @@ impl Statements {
         Ok(EncodedAnswer { receiver, deadline, bounds, ended: false })
     }
 
-    /// What a statement would give, without running it.
+    /// Describes the answer of a statement, without running it.
     pub(crate) async fn describe(&self, text: String) -> Outcome<splay_sql::Description> {
         self.with_session(move |session, stop| session.describe_until(&text, stop)).await
     }
@@ -345,10 +345,10 @@ impl Statements {
             Ok(Err(_)) => Err(broke_off()),
             Err(_) => Err(out_of_time()),
         };
-        done.map_err(|problem| bounds.named(problem)).inspect_err(|problem| bounds.allowance.count(problem))
+        done.map_err(|problem| bounds.name_quota(problem)).inspect_err(|problem| bounds.allowance.count(problem))
     }
 
-    /// What a statement that changes something takes and gives, without running it.
+    /// Describes the parameters and the answer of a statement that changes something, without running it.
     pub(crate) async fn describe_change(&self, text: String) -> Outcome<ChangeDescription> {
         self.with_session(move |session, stop| session.describe_change(&text, stop)).await
     }
@@ -366,7 +366,7 @@ impl Statements {
             Ok(slot) => match tokio::time::timeout(self.bounds().time(), shared.places.begin()).await {
                 Ok(Ok(place)) => return Ok(Admission { place, slot }),
                 Ok(Err(QueueFull)) => too_many(),
-                Err(_) => none_ended(),
+                Err(_) => no_free_slot(),
             },
         };
         shared.metrics.statement(way, problem.code.as_str(), start);
@@ -382,7 +382,7 @@ pub(crate) fn too_many_rows(rows_max: u64) -> Problem {
     Problem::new(Code::Rows, format!("the answer has more than {rows_max} rows"))
 }
 
-fn none_ended() -> Problem {
+fn no_free_slot() -> Problem {
     Problem::new(Code::Busy, "no other statement ended in time")
 }
 
@@ -407,13 +407,13 @@ struct StatementRun<'a, P> {
     rows: u64,
     /// Rows that it has changed, if it changes some.
     changed: Option<u64>,
-    /// What it has cost, once it was planned.
+    /// Its cost, once it was planned.
     cost: Option<Cost>,
-    /// Where rows go that it inserts; `None` if it may only read.
+    /// The sink of the rows that it inserts; `None` if it may only read.
     ingest: Option<Arc<dyn Ingest>>,
 }
 
-/// What a statement cost.
+/// The cost of a statement.
 #[derive(Debug, Default)]
 struct Cost {
     stats: StatementStats,
@@ -461,7 +461,7 @@ impl StatementState {
     }
 }
 
-/// What became of a statement that wasn't refused.
+/// The outcome of a statement that wasn't refused.
 enum Attempt {
     Ended,
     /// It was stopped before it sent anything: all long places are taken.
@@ -563,7 +563,7 @@ impl<P: Send + 'static> StatementRun<'_, P> {
             pieces = encode.start(&answer.schema(), &answer.memory())?;
         }
         if let Some(change) = answer.change().filter(|change| change.returns_rows) {
-            pieces.extend(encode.changed(change));
+            pieces.extend(encode.change_result(change));
         }
         pieces.extend(encode.end(&answer.stats())?);
         self.send_all(&mut pieces).map(|()| Attempt::Ended)
@@ -580,7 +580,7 @@ impl<P: Send + 'static> StatementRun<'_, P> {
     fn count(&mut self, batch: &RecordBatch) -> Result<(), Problem> {
         self.rows += batch.num_rows() as u64;
         let rows_max = self.bounds.bound(Quota::StatementRowsMax);
-        // What a change answers with was counted before it was committed.
+        // The rows of a change's answer were counted before the commit.
         let is_checked = self.changed.is_some();
         if self.rows > rows_max && !is_checked { Err(too_many_rows(rows_max)) } else { Ok(()) }
     }
@@ -598,7 +598,7 @@ impl<P: Send + 'static> StatementRun<'_, P> {
                 waited = tokio::time::timeout_at(self.deadline.into(), self.place.long()) => match waited {
                     Ok(Ok(())) => Ok(()),
                     Ok(Err(QueueFull)) => Err(Some(too_many())),
-                    Err(_) => Err(Some(none_ended())),
+                    Err(_) => Err(Some(no_free_slot())),
                 },
             }
         };

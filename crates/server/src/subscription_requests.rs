@@ -16,7 +16,7 @@ pub(crate) const ASK_BYTES_MAX: usize = 4 << 20;
 /// Stretch of time within which rows of a replay are sent together, in milliseconds.
 const BATCH_MS: f64 = 10.0;
 
-/// What a client sends to subscribe.
+/// The message by which a client subscribes.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SubscriptionRequest {
@@ -97,7 +97,7 @@ struct BarOptions {
     late: Option<String>,
 }
 
-/// What a client may send later.
+/// A later message of a client.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct CreditMessage {
@@ -159,7 +159,7 @@ impl SubscriptionRequest {
     }
 
     /// The server's first answer: what was subscribed to.
-    pub(crate) fn subscribed(&self) -> serde_json::Value {
+    pub(crate) fn confirmation(&self) -> serde_json::Value {
         match &self.table {
             Some(table) => table.as_str().into(),
             None => self.tables().into(),

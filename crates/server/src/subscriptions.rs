@@ -60,7 +60,7 @@ impl Credit {
 
 /// Makes messages of updates. Runs on the subscription's thread.
 pub(crate) trait EncodeUpdate: Send + 'static {
-    /// What is sent.
+    /// An encoded message.
     type Message: Send + 'static;
 
     /// The messages of an update.

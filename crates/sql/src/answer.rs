@@ -26,7 +26,7 @@ use crate::tick::{PartRan, TickPartExec};
 /// The threads that statements run on.
 #[derive(Debug)]
 pub(crate) struct Threads {
-    /// Taken out when it ends.
+    /// Taken when it ends.
     runtime: Option<Runtime>,
 }
 
@@ -55,7 +55,7 @@ impl Threads {
 }
 
 impl Drop for Threads {
-    /// A statement that was stopped may still be in a long step. Its end isn't waited for.
+    /// Doesn't wait for a stopped statement, which may still be in a long step.
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
@@ -72,20 +72,20 @@ impl Wake for Unpark {
     }
 }
 
-/// What ran a statement.
+/// The engine that ran a statement.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum RunBy {
-    /// DataFusion, all of it.
+    /// DataFusion ran all of it.
     #[default]
     DataFusion,
-    /// DataFusion, with groupings in it that ran as tick plans.
+    /// DataFusion ran it, with groupings that ran as tick plans.
     TickParts,
     /// The engine: the statement is a tick plan.
     TickPlan,
 }
 
 impl RunBy {
-    /// The name in one word: `datafusion`, `tick_parts`, `tick_plan`.
+    /// The engine's name in one word: `datafusion`, `tick_parts`, `tick_plan`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -96,32 +96,32 @@ impl RunBy {
     }
 }
 
-/// What a statement cost.
+/// The cost of a statement.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StatementStats {
-    /// What ran it.
+    /// The engine that ran it.
     pub run_by: RunBy,
-    /// Tick plans of it that the engine refused while they ran, so that DataFusion ran them again.
+    /// Number of its tick plans that the engine refused while running, so that DataFusion ran them again.
     pub tick_plans_refused: u64,
-    /// From the text to the plan.
+    /// Time from the text to the plan.
     pub planning: Duration,
-    /// From the plan to the last batch.
+    /// Time from the plan to the last batch.
     pub execution: Duration,
     /// Rows of the answer so far.
     pub rows_returned: u64,
-    /// Rows that were read to find them.
+    /// Rows that were read for it.
     pub rows_scanned: u64,
-    /// Bytes of the columns that were looked into, in the rows that were looked at. Of blocks whose summaries did, none; of columns
-    /// that were searched, all; of what a join found, the values that were taken. Of texts their offsets alone.
+    /// Bytes of the columns that were read, in the examined rows. Blocks that summaries answered count none, columns that were searched count in
+    /// full, and a join counts the values that it took. Texts count their offsets only.
     pub bytes_scanned: u64,
     /// Most bytes that sorts, joins and groups held at a time. Mapped files don't count. Of tick plans those of a step and its inputs,
     /// where [`SessionSettings::measure_memory`](crate::SessionSettings::measure_memory) asks for it; otherwise 0.
     pub peak_memory_bytes: u64,
-    /// What the indexes let the statement pass over, summed over its scans.
+    /// The partitions, runs and blocks that the indexes left to read, summed over the statement's scans.
     pub selection: SelectionStats,
 }
 
-/// The answer to a statement: batches, as they are made. Dropping it stops the statement.
+/// The answer to a statement: batches, as they are computed. Dropping it stops the statement.
 pub struct Answer {
     pub(crate) schema: SchemaRef,
     pub(crate) source: Source,
@@ -130,32 +130,32 @@ pub struct Answer {
     pub(crate) rows: u64,
     pub(crate) failed: bool,
     pub(crate) watches: Watches,
-    /// Why the engine refused the statement's tick plan when it ran.
+    /// The reason why the engine refused the statement's tick plan while running it.
     pub(crate) refusal: Option<String>,
     pub(crate) memory: AnswerMemory,
-    /// What the statement has changed, if it changes something.
+    /// The change that the statement made, if it makes one.
     pub(crate) change: Option<StatementChange>,
 }
 
-/// Memory that is given back when this is dropped.
+/// Memory that is released when this is dropped.
 pub(crate) type HeldMemory = Box<dyn std::any::Any + Send + Sync>;
 
-/// What a statement has changed.
+/// The change that a statement made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StatementChange {
     /// The statement, in capitals: `INSERT`, `DROP TABLE`.
     pub statement: &'static str,
-    /// Rows that it has inserted, changed or deleted.
+    /// Rows that it inserted, changed or deleted.
     pub rows: u64,
-    /// Whether the answer is the rows of its `RETURNING`, and not the row that says what was done.
+    /// Whether the answer consists of the rows of its `RETURNING`, instead of one row about the change.
     pub returns_rows: bool,
 }
 
-/// What tells whether all that a statement read of its tables' files was really read.
+/// Tells whether every page of the tables' files was really read.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Watches {
     pub(crate) tables: Vec<ReadWatch>,
-    /// Whether the reader of the answer asks, too, when it has read a batch.
+    /// Whether the answer's reader also checks, after it has read a batch.
     pub(crate) reader_asks: bool,
 }
 
@@ -165,14 +165,14 @@ impl Watches {
     }
 }
 
-/// Where batches come from.
+/// The source of an answer's batches.
 pub(crate) enum Source {
-    /// A tick plan, which has made them all.
+    /// A tick plan, which has computed all batches.
     Ready {
         batches: VecDeque<RecordBatch>,
         execution: Duration,
         read: ReadStats,
-        /// What the batches take of the memory of all statements, until the answer is dropped.
+        /// The share of the batches in the memory of all statements, held until the answer is dropped.
         _memory: Option<HeldMemory>,
     },
     /// The streams of a DataFusion plan.
@@ -184,7 +184,7 @@ pub(crate) enum Source {
         plan: Arc<dyn ExecutionPlan>,
         finished: Arc<Mutex<Option<Duration>>>,
         peak: Arc<AtomicUsize>,
-        /// What its functions look at.
+        /// The bounds that its functions check.
         bounds: StatementBounds,
     },
 }
@@ -195,37 +195,48 @@ impl std::fmt::Debug for Answer {
     }
 }
 
-/// What waiting for a batch came to.
+/// The outcome of waiting for a batch.
 #[derive(Debug)]
 pub enum WaitOutcome {
-    /// A batch, or what went wrong.
+    /// A batch, or an error.
     Batch(Result<RecordBatch>),
-    /// There are no more.
+    /// There are no more batches.
     End,
     /// No batch came in time; the statement still runs.
     TimedOut,
 }
 
 impl Answer {
-    /// Whether a tick plan gave it, and not DataFusion.
+    /// An answer of which no row was read yet.
+    pub(crate) fn new(
+        schema: SchemaRef,
+        source: Source,
+        (start, planning): (Instant, Duration),
+        watches: Watches,
+        memory: AnswerMemory,
+    ) -> Answer {
+        Answer { schema, source, planning, start, rows: 0, failed: false, watches, refusal: None, memory, change: None }
+    }
+
+    /// Whether a tick plan computed it, rather than DataFusion.
     #[must_use]
     pub fn is_tick_plan(&self) -> bool {
         matches!(self.source, Source::Ready { .. })
     }
 
-    /// Why the engine refused the statement's tick plan when it ran, so that DataFusion ran the statement; `None` where it didn't.
+    /// The reason why the engine refused the statement's tick plan, so that DataFusion ran the statement; `None` if it didn't.
     #[must_use]
     pub fn refusal(&self) -> Option<&str> {
         self.refusal.as_deref()
     }
 
-    /// What the statement has changed; `None` for one that only reads.
+    /// The change that the statement made; `None` for one that only reads.
     #[must_use]
     pub fn change(&self) -> Option<StatementChange> {
         self.change
     }
 
-    /// The statement's memory, for what its reader makes of the batches.
+    /// The statement's memory, for the encoding of its batches.
     #[must_use]
     pub fn memory(&self) -> AnswerMemory {
         self.memory.clone()
@@ -252,7 +263,7 @@ impl Answer {
         self.watches.check()
     }
 
-    /// Waits for the next batch for at most `timeout`, so that the caller can look after other things.
+    /// Waits for the next batch for at most `timeout`, so that the caller can do other things in between.
     pub fn wait(&mut self, timeout: Duration) -> WaitOutcome {
         if !self.watches.reader_asks {
             hand_out_mapped();
@@ -298,12 +309,12 @@ impl Answer {
     /// All batches.
     ///
     /// # Errors
-    /// What execution reports.
+    /// The errors of the execution.
     pub fn batches(&mut self) -> Result<Vec<RecordBatch>> {
         std::iter::from_fn(|| self.next()).collect()
     }
 
-    /// Costs so far; final after the last batch.
+    /// The cost so far; final after the last batch.
     #[must_use]
     pub fn stats(&self) -> StatementStats {
         let mut stats =
@@ -335,7 +346,7 @@ impl Answer {
         }
     }
 
-    /// What the steps of a tick plan cost.
+    /// The cost of each step of a tick plan.
     pub(crate) fn step_costs(&self) -> Option<&StepCosts> {
         match &self.source {
             Source::Ready { read, .. } => Some(&read.steps),
@@ -343,7 +354,7 @@ impl Answer {
         }
     }
 
-    /// Counts rows, and tells an answer that is over from one that broke off.
+    /// Counts rows, and distinguishes the end of an answer from one that broke off.
     fn take(&mut self, received: Option<Result<RecordBatch>>) -> Option<Result<RecordBatch>> {
         let finished = || match &self.source {
             Source::Ready { .. } => true,
@@ -406,7 +417,7 @@ fn add_scans(plan: &Arc<dyn ExecutionPlan>, stats: &mut StatementStats) {
     }
 }
 
-/// Adds the rows that the scans of a plan have read, and those that they may read.
+/// Adds the rows that the scans of a plan have read, and those that they may read in all.
 fn add_progress(plan: &Arc<dyn ExecutionPlan>, rows: &mut u64, total: &mut u64) {
     let mut add = |read: u64, all: u64| (*rows, *total) = (*rows + read, *total + all);
     if let Some(scan) = plan.downcast_ref::<TickScanExec>().filter(|scan| !scan.is_private()) {

@@ -38,7 +38,7 @@ pub(crate) fn is_array_query(call: &ast::Function) -> bool {
     matches!(call.args, FunctionArguments::Subquery(_)) && call.name.to_string().eq_ignore_ascii_case("array")
 }
 
-/// Writes `ARRAY(SELECT …)` as a call that the planner takes.
+/// Writes `ARRAY(SELECT …)` as a call that the planner accepts.
 pub(crate) fn mark(expression: &mut ast::Expr) {
     let ast::Expr::Function(array) = expression else { return };
     if !is_array_query(array) {
@@ -81,7 +81,7 @@ fn list_of(item: &DataType) -> DataType {
     DataType::List(Arc::new(Field::new_list_field(item.clone(), true)))
 }
 
-/// The plan with aggregates in the place of the calls that [`mark`] wrote.
+/// The plan with aggregates in place of the calls that [`mark`] wrote.
 ///
 /// # Errors
 /// A plan error for a `LIMIT` that isn't a number, in a query that reads columns from around it.
@@ -89,7 +89,7 @@ pub(crate) fn as_aggregates(plan: LogicalPlan) -> Result<LogicalPlan> {
     let mut has_marker = false;
     plan.walk_steps(|step| {
         step.walk_expressions(|expr| {
-            has_marker = has_marker || expr.exists(|expr| Ok(marked(expr).is_some()))?;
+            has_marker = has_marker || expr.exists(|expr| Ok(marked_query(expr).is_some()))?;
             Ok(if has_marker { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
         })?;
         Ok(if has_marker { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
@@ -101,7 +101,7 @@ pub(crate) fn as_aggregates(plan: LogicalPlan) -> Result<LogicalPlan> {
         let names = NamePreserver::new(&step);
         step.rewrite_expressions(|expr| {
             let name = names.save(&expr);
-            let replaced = expr.transform_up(|expr| match marked(&expr) {
+            let replaced = expr.transform_up(|expr| match marked_query(&expr) {
                 Some(query) => array_of(query.clone()).map(Transformed::yes),
                 None => Ok(Transformed::no(expr)),
             })?;
@@ -112,7 +112,7 @@ pub(crate) fn as_aggregates(plan: LogicalPlan) -> Result<LogicalPlan> {
 }
 
 /// The query of a call that [`mark`] wrote.
-fn marked(expr: &Expr) -> Option<&Subquery> {
+fn marked_query(expr: &Expr) -> Option<&Subquery> {
     match expr {
         Expr::ScalarFunction(call) if call.func.name() == MARKER => match call.args.as_slice() {
             [Expr::ScalarSubquery(query)] => Some(query),
@@ -142,8 +142,8 @@ fn array_of(query: Subquery) -> Result<Expr> {
     Ok(coalesce(vec![list, lit(empty)]))
 }
 
-/// The rows of a query without its limit, and the items that the limit leaves, by the numbers of the first and the last; the query as it is, if its
-/// limit may stay.
+/// The rows of a query without its limit, and the numbers of the first and the last item that the limit keeps; the query unchanged if its limit may
+/// stay.
 fn without_limit(plan: &LogicalPlan, is_correlated: bool) -> Result<(&LogicalPlan, Option<(i64, i64)>)> {
     let LogicalPlan::Limit(limit) = plan else { return Ok((plan, None)) };
     let (fetch, skip) = match (limit.get_fetch_type()?, limit.get_skip_type()?) {
@@ -153,7 +153,7 @@ fn without_limit(plan: &LogicalPlan, is_correlated: bool) -> Result<(&LogicalPla
         }
         _ => return Ok((plan, None)),
     };
-    // DataFusion 55.2 takes OFFSET off a limit twice where its rows are sorted by more keys above it (`sort_pushdown.rs`).
+    // DataFusion 55.2 subtracts OFFSET from a limit twice if its rows are sorted by more keys above it (`sort_pushdown.rs`).
     if !is_correlated && skip == 0 {
         return Ok((plan, None));
     }
@@ -162,8 +162,7 @@ fn without_limit(plan: &LogicalPlan, is_correlated: bool) -> Result<(&LogicalPla
     Ok((&limit.input, Some((number(skip.saturating_add(1)), last))))
 }
 
-/// Rows without the sorts whose keys they carry: an aggregate sorts them by these, and DataFusion joins no sorted rows by what they read from around
-/// them.
+/// Rows without the sorts whose keys they carry: an aggregate sorts them by these keys, and DataFusion can't join sorted rows of a correlated query.
 fn without_sorts(plan: LogicalPlan) -> Result<LogicalPlan> {
     let unsorted = plan.transform_down(|mut step| {
         let mut is_changed = false;

@@ -13,7 +13,7 @@ use crate::bounds::size::repeated_bytes;
 /// Bytes per permit; smaller batches aren't counted.
 const UNIT_BYTES: usize = 1 << 16;
 
-/// The end of the queue that takes batches, or an error.
+/// The end of the queue that accepts batches, or an error.
 #[derive(Debug)]
 pub(crate) struct BatchSender<E> {
     sender: mpsc::Sender<QueuedBatch<E>>,
@@ -27,14 +27,14 @@ impl<E> Clone for BatchSender<E> {
     }
 }
 
-/// A batch that waits, and its part of the bytes that may.
+/// A waiting batch, and its share of the bytes in the queue.
 #[derive(Debug)]
 pub(crate) struct QueuedBatch<E> {
     pub(crate) batch: Result<RecordBatch, E>,
     _room: Option<OwnedSemaphorePermit>,
 }
 
-/// A channel for at most `batches` batches that take at most `bytes_max` bytes together, or for one larger batch.
+/// A channel for at most `batches` batches of at most `bytes_max` bytes together, or for one larger batch.
 pub(crate) fn channel<E>(batches: usize, bytes_max: usize) -> (BatchSender<E>, mpsc::Receiver<QueuedBatch<E>>) {
     let (sender, receiver) = mpsc::channel(batches);
     let units = (bytes_max / UNIT_BYTES).clamp(1, Semaphore::MAX_PERMITS.min(u32::MAX as usize));

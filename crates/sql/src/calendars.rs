@@ -23,10 +23,10 @@ use crate::provider::TickSchema;
 /// Most rows of a calendar: two sessions a day for more than a century.
 const ROWS_MAX: u64 = 100_000;
 
-/// Calendars that are kept.
+/// Most calendars in the cache.
 const CALENDARS_MAX: usize = 64;
 
-/// What has to be there, as errors say it.
+/// The columns that a calendar must have, as errors name them.
 const COLUMNS: &str =
     "a calendar has the columns date (date), open and close (timestamp), and may have kind and note (text or symbol)";
 
@@ -34,7 +34,7 @@ const COLUMNS: &str =
 #[derive(Debug)]
 pub(crate) struct CalendarTables {
     tables: Arc<TickSchema>,
-    /// By name in small letters, with the folder and the commit of the table.
+    /// By name in lower case, with the folder and the commit of the table.
     cache: Mutex<HashMap<String, (Arc<str>, u64, Arc<Calendar>)>>,
 }
 
@@ -91,7 +91,7 @@ impl CalendarSource for CalendarTables {
     }
 }
 
-/// Positions of date, opening and close, and of kind and note where they are there.
+/// Positions of date, opening and close, and of kind and note if the table has them.
 fn columns(spec: &TableSpec) -> Result<([usize; 3], [Option<usize>; 2])> {
     let name = &spec.name;
     if spec.reference.is_none() {
@@ -136,7 +136,7 @@ fn rows(table: &TableSnapshot) -> Result<Vec<Row>> {
     for segment in table.partitions().iter().flat_map(|partition| partition.segments.iter()) {
         let batch = segment.read_all(table.spec(), &read).map_err(external)?;
         let dates = batch.column(0).as_primitive::<Date32Type>();
-        // A file whose openings are all at midnight in UTC, as in Tokyo, has dates there.
+        // A file whose openings are all at midnight in UTC, as in Tokyo, loads them as dates.
         let (opens, closes) = (cast(batch.column(1), &time)?, cast(batch.column(2), &time)?);
         if opens.null_count() > batch.column(1).null_count() || closes.null_count() > batch.column(2).null_count() {
             return plan_err!("the table {} is no calendar: it has a time outside of 1677 to 2262", table.spec().name);

@@ -1,4 +1,4 @@
-//! What is settled before DataFusion coerces types, on both paths.
+//! Rewrites that both paths need before DataFusion coerces types.
 //!
 //! - Texts and symbols in one column of a `UNION` are of the type that the first query has.
 //! - A decimal is compared with a float as a float, or with a literal as it is written: `d = 4.07` is true of 4.07. DataFusion 55.2 makes both
@@ -58,8 +58,8 @@ pub(crate) fn prepare(plan: LogicalPlan) -> Result<LogicalPlan> {
         .and_then(texts_of_unions)
 }
 
-/// The plan with texts in the place of symbols, of which DataFusion 55.2 has no `approx_distinct`, and whose `string_agg(DISTINCT …)` it takes for
-/// another value than its `ORDER BY` is by.
+/// The plan with texts in place of symbols for two aggregates: DataFusion 55.2 has no `approx_distinct` of dictionaries, and doesn't recognise the
+/// argument of `string_agg(DISTINCT …)` in its `ORDER BY`.
 fn aggregate_texts(plan: LogicalPlan) -> Result<LogicalPlan> {
     let mut has_call = false;
     plan.walk_steps(|node| {
@@ -100,7 +100,7 @@ fn is_of_texts(expr: &Expr) -> bool {
     }
 }
 
-/// The plan with times in the place of dates beside intervals that the planner didn't know as such.
+/// The plan with times in place of dates beside intervals that the planner didn't recognise.
 fn move_dates(plan: LogicalPlan) -> Result<LogicalPlan> {
     let mut is_moved = false;
     plan.walk_steps(|node| {
@@ -131,7 +131,7 @@ fn is_of_value(expr: &Expr) -> bool {
     })
 }
 
-/// The plan with `nullif` of floats by their values, of which a zero has two, and with casts in the place of calls that named them.
+/// The plan with `nullif` of floats by value, so that both zeros are equal, and with casts in place of the calls that named them.
 fn settle_calls(plan: LogicalPlan) -> Result<LogicalPlan> {
     let mut has_call = false;
     plan.walk_steps(|node| {
@@ -154,7 +154,7 @@ fn is_settled(name: &str) -> bool {
     name == "nullif" || name == CAST
 }
 
-/// The plan with frames of peers in the place of ranges over values that DataFusion has no ranges over.
+/// The plan with frames of peers in place of `RANGE` frames over types for which DataFusion has none.
 fn range_over_peers(plan: LogicalPlan) -> Result<LogicalPlan> {
     let mut has_window = false;
     plan.walk_steps(|node| {
@@ -199,7 +199,7 @@ fn range_over_peers(plan: LogicalPlan) -> Result<LogicalPlan> {
     )
 }
 
-/// A number of days in the place of a number beside dates. DataFusion 55.2 takes `1` beside a time for a month.
+/// Replaces a number beside dates by a number of days. DataFusion 55.2 reads `1` beside a time as a month.
 fn count_days(bound: &mut WindowFrameBound, key: &DataType) -> Result<()> {
     let (WindowFrameBound::Preceding(offset) | WindowFrameBound::Following(offset)) = bound else { return Ok(()) };
     let number = match &*offset {
@@ -226,7 +226,7 @@ fn is_without_offset(bound: &WindowFrameBound) -> bool {
     }
 }
 
-/// The plan with comparisons of decimals with floats as those of floats, or as those of decimals where the float is a literal that is one.
+/// The plan with comparisons of decimals and floats as comparisons of floats; or of decimals, if the float is a literal that is an exact decimal.
 fn compare_decimals(plan: LogicalPlan) -> Result<LogicalPlan> {
     let mut has_decimal = false;
     plan.walk_steps(|node| {
@@ -236,14 +236,14 @@ fn compare_decimals(plan: LogicalPlan) -> Result<LogicalPlan> {
     if !has_decimal {
         return Ok(plan);
     }
-    rewritten(plan, |node, _| one_type_of_inputs(node), compared)
+    rewritten(plan, |node, _| one_type_of_inputs(node), coerce_comparison)
 }
 
-/// Functions that give one of their arguments, or all of them in a list.
+/// Functions that return one of their arguments, or all of them in a list.
 const OF_ONE_TYPE: [&str; 7] = ["coalesce", "greatest", "least", "make_array", "nvl", "nvl2", "nullif"];
 
-/// Casts decimals to floats where one of the other values is a float and no literal: DataFusion 55.2 makes decimals of 15 places of both.
-/// Whether there were any.
+/// Casts decimals to floats if one of the other values is a float and no literal, because DataFusion 55.2 turns both into decimals of 15 places.
+/// Returns whether it cast any.
 fn one_type(values: Vec<&mut Expr>, schema: &DFSchema) -> Result<bool> {
     let types: Vec<Option<DataType>> = values.iter().map(|value| value.get_type(schema).ok()).collect();
     let is_float = |(value, of): (&&mut Expr, &Option<DataType>)| {
@@ -260,7 +260,7 @@ fn one_type(values: Vec<&mut Expr>, schema: &DFSchema) -> Result<bool> {
     Ok(is_cast)
 }
 
-/// The same of the columns of unions.
+/// The same for the columns of unions.
 fn one_type_of_inputs(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     with_columns_cast(node, |types| {
         let is_mixed = types.iter().any(|of| of.is_floating()) && types.iter().any(is_decimal);
@@ -326,7 +326,7 @@ fn is_decimal(data_type: &DataType) -> bool {
     )
 }
 
-fn compared(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+fn coerce_comparison(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let is_cast = match &mut expression {
         Expr::ScalarFunction(call) if OF_ONE_TYPE.contains(&call.func.name()) => {
             one_type(call.args.iter_mut().collect(), schema)?
@@ -371,23 +371,23 @@ fn is_distinct(op: Operator) -> bool {
     matches!(op, Operator::IsDistinctFrom | Operator::IsNotDistinctFrom)
 }
 
-/// How decimals and floats are compared.
+/// The common type of a comparison of decimals and floats.
 enum Sides {
     /// The comparison is by floats.
     Floats,
-    /// The comparison is by decimals of this type, since each float is a literal that is such a decimal.
+    /// Decimals of this type, because each float is a literal that is such a decimal.
     Decimals(DataType),
 }
 
 impl Sides {
-    /// `None` unless there are both.
+    /// `None` unless there are both decimals and floats.
     fn of(sides: &[&Expr], schema: &DFSchema) -> Option<Sides> {
         let types: Vec<DataType> = sides.iter().map(|e| e.get_type(schema).unwrap_or(DataType::Null)).collect();
         let decimal = types.iter().find(|data_type| is_decimal(data_type))?;
         let mut floats = sides.iter().zip(&types).filter(|(_, data_type)| data_type.is_floating()).peekable();
         floats.peek()?;
-        // A literal of more places than the decimals have equals none of them, so it stays a float.
-        let are_written = floats.all(|(side, _)| written(side).is_some_and(|value| fits(&value, decimal)));
+        // A literal with more places than the decimals equals none of them, so it stays a float.
+        let are_written = floats.all(|(side, _)| literal_text(side).is_some_and(|value| fits(&value, decimal)));
         Some(if are_written { Sides::Decimals(decimal.clone()) } else { Sides::Floats })
     }
 
@@ -396,7 +396,7 @@ impl Sides {
             Sides::Floats if side.get_type(schema).is_ok_and(|data_type| is_decimal(&data_type)) => {
                 side.cast_to(&DataType::Float64, schema)
             }
-            Sides::Decimals(decimal) => match written(&side).map(Cow::into_owned) {
+            Sides::Decimals(decimal) => match literal_text(&side).map(Cow::into_owned) {
                 Some(value) => Ok(Expr::Literal(ScalarValue::try_from_string(value, decimal)?, None)),
                 None => Ok(side),
             },
@@ -405,9 +405,9 @@ impl Sides {
     }
 }
 
-/// The text of a number that is a literal of the statement: the shortest text that gives a float, which has no
-/// exponent, or the text of one that is a float only where it isn't beside a decimal (`long_numbers.rs`).
-fn written(expression: &Expr) -> Option<Cow<'_, str>> {
+/// The text of a number that is a literal of the statement: the shortest text that gives its float, without an exponent; or the original text of a
+/// long number, which is a float only if it isn't beside a decimal (`long_numbers.rs`).
+fn literal_text(expression: &Expr) -> Option<Cow<'_, str>> {
     match expression {
         Expr::Literal(ScalarValue::Float64(Some(value)), None) => value.is_finite().then(|| value.to_string().into()),
         Expr::Cast(Cast { expr, field }) if *field.data_type() == DataType::Float64 => match expr.as_ref() {
@@ -420,7 +420,7 @@ fn written(expression: &Expr) -> Option<Cow<'_, str>> {
     }
 }
 
-/// Whether a number, as it is written, is a value of a type of decimals.
+/// Whether a number, as written, is a value of a decimal type.
 fn fits(text: &str, decimal: &DataType) -> bool {
     let (precision, scale) = match decimal {
         DataType::Decimal32(precision, scale)

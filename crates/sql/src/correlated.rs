@@ -40,7 +40,7 @@ impl AnalyzerRule for JoinCorrelated {
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
         let mut number = 0;
         let plan = rewritten(plan, |node, _| Ok(Transformed::no(node)), |expr, _| bound_by_columns(expr))?;
-        Ok(plan.rewrite_steps_up(|node| joined(node, &mut number))?.data)
+        Ok(plan.rewrite_steps_up(|node| join_correlated(node, &mut number))?.data)
     }
 
     fn name(&self) -> &str {
@@ -98,7 +98,7 @@ fn with_equal_columns(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     }
 }
 
-fn joined(node: LogicalPlan, number: &mut usize) -> Result<Transformed<LogicalPlan>> {
+fn join_correlated(node: LogicalPlan, number: &mut usize) -> Result<Transformed<LogicalPlan>> {
     // Rows that are filtered or sorted have the columns of the others.
     let has_columns_of_input = match node {
         LogicalPlan::Projection(_) | LogicalPlan::Aggregate(_) => false,
@@ -119,7 +119,7 @@ fn joined(node: LogicalPlan, number: &mut usize) -> Result<Transformed<LogicalPl
                 input = with_value;
                 values.push((Expr::ScalarSubquery(query), value));
             }
-            // DataFusion says what is wrong with it.
+            // DataFusion reports the fault.
             None => return Ok(Transformed::no(node)),
         }
     }
@@ -143,7 +143,7 @@ fn joined(node: LogicalPlan, number: &mut usize) -> Result<Transformed<LogicalPl
     Ok(Transformed::yes(node))
 }
 
-/// The queries of a step that DataFusion has no plan for, each once: any in what is aggregated or sorted by.
+/// The queries of a step that DataFusion can't plan, each once; within aggregates all queries.
 fn queries(node: &LogicalPlan) -> Result<Vec<Subquery>> {
     let are_all = matches!(node, LogicalPlan::Aggregate(_) | LogicalPlan::Sort(_));
     let mut subqueries: Vec<Subquery> = Vec::new();
@@ -162,7 +162,7 @@ fn queries(node: &LogicalPlan) -> Result<Vec<Subquery>> {
     Ok(subqueries)
 }
 
-/// Whether a query gives what aggregates give of all rows.
+/// Whether a query returns aggregates over all its rows.
 fn is_aggregate(plan: &LogicalPlan) -> bool {
     match plan {
         LogicalPlan::SubqueryAlias(alias) => is_aggregate(&alias.input),
@@ -172,7 +172,7 @@ fn is_aggregate(plan: &LogicalPlan) -> bool {
     }
 }
 
-/// Whether all that a query reads from around it equals something of its own, which DataFusion groups it by.
+/// Whether every outer column is equated with a column of the query, by which DataFusion can group it.
 fn is_bound_by_equalities(plan: &LogicalPlan) -> Result<bool> {
     let mut is_bound = true;
     plan.walk_steps(|step| {
@@ -186,7 +186,7 @@ fn is_bound_by_equalities(plan: &LogicalPlan) -> Result<bool> {
     Ok(is_bound)
 }
 
-/// Whether a condition reads nothing from around it, or is that this equals something of the query's own.
+/// Whether a condition reads no outer column, or equates one with a column of the query.
 fn is_equality(condition: &Expr) -> bool {
     let Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, right }) = condition else {
         return !condition.contains_outer();
@@ -199,7 +199,7 @@ fn is_equality(condition: &Expr) -> bool {
     }
 }
 
-/// The rows around a query with the value that it has for each, and the expression of it; `None` for forms that aren't supported.
+/// The outer rows joined with the query's value for each, and the expression of that value; `None` for unsupported forms.
 fn looked_up(input: &LogicalPlan, query: &Subquery, number: usize) -> Result<Option<(LogicalPlan, Expr)>> {
     let mut outer: Vec<Column> = Vec::new();
     for reference in &query.outer_ref_columns {
@@ -246,7 +246,7 @@ fn result(place: usize) -> String {
     format!("v{place}")
 }
 
-/// Whether a query within the query reads columns from around it, which may be those around both.
+/// Whether a query within the query is correlated; its outer columns may belong to the rows around both.
 fn has_correlated(plan: &LogicalPlan) -> Result<bool> {
     let mut has = false;
     plan.walk_steps(|step| {
@@ -280,7 +280,7 @@ fn is_volatile(plan: &LogicalPlan) -> Result<bool> {
 struct Value {
     input: LogicalPlan,
     aggregates: Vec<Expr>,
-    /// Columns of the query, over the rows around it with the aggregates.
+    /// Columns of the query, over the outer rows with the aggregates.
     columns: Vec<Expr>,
 }
 
@@ -302,7 +302,7 @@ fn value_of(plan: &LogicalPlan, relation: &str) -> Result<Option<Value>> {
     }
 }
 
-/// An expression over other columns, with what it reads from around the query in place.
+/// An expression over other columns, with the query's outer columns in place.
 fn over(expr: Expr, schema: &DFSchema, columns: &[Expr]) -> Result<Expr> {
     let replaced = expr.unalias().transform_up(|expr| {
         Ok(match expr {
@@ -336,7 +336,7 @@ fn is_of_one(limit: &Limit) -> Result<bool> {
     Ok(skips_none && matches!(limit.get_fetch_type()?, FetchType::Literal(Some(1))))
 }
 
-/// Whether a query gives the first row of others.
+/// Whether a query returns only its first row.
 fn is_first(plan: &LogicalPlan) -> Result<bool> {
     match plan {
         LogicalPlan::SubqueryAlias(alias) => is_first(&alias.input),
@@ -370,7 +370,7 @@ fn first_row(plan: &LogicalPlan, relation: &str) -> Result<Value> {
     Ok(Value { input: input.clone(), aggregates: vec![first_value(value, keys)], columns })
 }
 
-/// What a query reads from around it: the distinct rows of these columns.
+/// The values that a query reads from around it: the distinct rows of these columns.
 struct Domain {
     outer: Vec<Column>,
     name: String,
@@ -408,7 +408,7 @@ impl Domain {
         Ok(bound?.data)
     }
 
-    /// The rows of a plan for each row of the domain, with its columns; `None` for steps that aren't supported.
+    /// The rows of a plan for each row of the domain, with the domain's columns; `None` for unsupported steps.
     fn below(&self, plan: &LogicalPlan) -> Result<Option<LogicalPlan>> {
         if plan.all_out_ref_exprs().is_empty() {
             return LogicalPlanBuilder::from(self.rows.clone()).cross_join(plan.clone())?.build().map(Some);
@@ -432,7 +432,7 @@ impl Domain {
                 LogicalPlanBuilder::from(input).project(renamed.chain(self.columns()))
             }),
             LogicalPlan::Sort(sort) => self.below(&sort.input),
-            // Lists of the row around the query, in its `FROM`.
+            // Lists of the outer row, in the query's `FROM`.
             LogicalPlan::Subquery(query) => self.below(&query.subquery),
             LogicalPlan::Unnest(unnest) => self.over(&unnest.input, |input| {
                 LogicalPlanBuilder::from(input)
@@ -457,7 +457,7 @@ impl Domain {
         }
     }
 
-    /// A join of two plans, one of which reads from around the query.
+    /// A join of two plans, one of which reads outer columns.
     fn below_join(&self, join: &Join) -> Result<Option<LogicalPlan>> {
         let reads = |side: &LogicalPlan| !side.all_out_ref_exprs().is_empty();
         let is_plain = join.join_type == JoinType::Inner && join.null_equality == NullEquality::NullEqualsNothing;

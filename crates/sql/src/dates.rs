@@ -19,7 +19,7 @@ use splay_store::DATE_COLUMN;
 
 use crate::provider::TickTable;
 
-/// Computes the dates of tables whose partitions are longer, before anything else looks at the plan.
+/// Computes the date column of tables with longer partitions, before other rules see the plan.
 #[derive(Debug)]
 pub(crate) struct ComputeDates;
 
@@ -33,15 +33,15 @@ impl AnalyzerRule for ComputeDates {
     }
 }
 
-/// The plan with dates that are computed where partitions aren't dates.
+/// The plan with computed dates for tables whose partitions are longer than a date.
 ///
 /// # Errors
-/// Those of DataFusion for a plan that can't be put together again.
+/// Those of DataFusion for a plan that can't be rebuilt.
 pub(crate) fn compute(plan: LogicalPlan) -> Result<LogicalPlan> {
-    Ok(plan.rewrite_steps_up(computed)?.data)
+    Ok(plan.rewrite_steps_up(compute_date)?.data)
 }
 
-fn computed(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+fn compute_date(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let with_date = match &node {
         LogicalPlan::TableScan(scan) => with_computed_date(scan)?,
         _ => None,

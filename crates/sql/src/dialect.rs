@@ -47,7 +47,7 @@ impl Dialect for WithLambdas {
         true
     }
 
-    // All that the generic dialect answers otherwise than a dialect that says nothing.
+    // All methods in which the generic dialect differs from the defaults of the trait.
     as_generic! {
         allow_extract_custom, allow_extract_single_quotes, support_map_literal_syntax, supports_array_join_syntax,
         supports_array_typedef_with_brackets, supports_asc_desc_in_column_definition, supports_bitwise_shift_operators,

@@ -1,6 +1,6 @@
 //! Removes duplicate values from dictionaries, as consumers of Arrow expect: pandas' categories must be distinct.
 //!
-//! Where a statement concatenates batches, their dictionaries may be concatenated too, with equal values in both.
+//! Concatenated batches may have concatenated dictionaries, with equal values in both parts.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
@@ -10,21 +10,21 @@ use arrow::compute::cast;
 use arrow::datatypes::DataType;
 use arrow::error::ArrowError;
 
-/// Dictionaries of a column that are remembered: as many as there are likely to be segments read side by side.
+/// Dictionaries of a column that are remembered: about as many as segments are read concurrently.
 const DICTIONARIES_MAX: usize = 8;
 
-/// Makes dictionaries distinct, and remembers those that are: batches of a segment share one.
+/// Makes dictionaries distinct, and remembers the distinct ones, because batches of a segment share their dictionary.
 #[derive(Debug, Default)]
 pub(crate) struct Distinct {
-    /// By column, the values that were looked at last and found distinct.
+    /// By column, the last dictionaries that were examined and found distinct.
     distinct: Vec<VecDeque<ArrayRef>>,
 }
 
 impl Distinct {
-    /// The same rows, with no value twice in any dictionary of text.
+    /// The same rows, without duplicate values in any text dictionary.
     ///
     /// # Errors
-    /// Those of Arrow, for a dictionary that is damaged.
+    /// Those of Arrow, for a damaged dictionary.
     pub(crate) fn batch(&mut self, batch: RecordBatch) -> Result<RecordBatch, ArrowError> {
         self.distinct.resize(batch.num_columns(), VecDeque::new());
         let mut changed = None;

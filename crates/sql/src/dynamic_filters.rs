@@ -21,15 +21,15 @@ use splay_store::{Segment, SegmentRows, Selection, TableSnapshot};
 use crate::error::external;
 use crate::pushdown;
 
-/// Changes of a filter that a stream looks at. That of a join changes once; that of a sort with a limit may with every batch.
+/// Most changes of a filter that a stream evaluates. The filter of a join changes once; that of a sort with a limit may change with every batch.
 const CHANGES_MAX: usize = 8;
 
-/// Whether a filter is one whose value changes.
+/// Whether a filter's value changes while the statement runs.
 pub(crate) fn is_dynamic(filter: &Arc<dyn PhysicalExpr>) -> bool {
     filter.downcast_ref::<DynamicFilterPhysicalExpr>().is_some()
 }
 
-/// What a stream knows of the filters of its scan.
+/// The dynamic filters of a scan, as one stream has read them.
 #[derive(Debug, Default)]
 pub(crate) struct DynamicFilters {
     filters: Vec<Arc<dyn PhysicalExpr>>,
@@ -44,7 +44,7 @@ impl DynamicFilters {
         DynamicFilters { filters: filters.to_vec(), seen: vec![0; filters.len()], changes: 0 }
     }
 
-    /// Leaves out what the filters exclude by now, if they have changed since the last call.
+    /// Removes the pieces that the filters exclude by now, if the filters have changed since the last call.
     pub(crate) fn narrow(
         &mut self,
         snapshot: &TableSnapshot,
@@ -70,7 +70,7 @@ impl DynamicFilters {
     }
 }
 
-/// What a filter says that the indexes of a table answer.
+/// The conditions of a filter that a table's indexes can answer.
 struct ScanNarrowing<'a> {
     snapshot: &'a TableSnapshot,
     schema: &'a Schema,
@@ -79,7 +79,7 @@ struct ScanNarrowing<'a> {
 }
 
 impl ScanNarrowing<'_> {
-    /// Takes a condition in that must hold; false if none does.
+    /// Adds a condition that must hold; false if none can.
     fn require(&mut self, filter: &Arc<dyn PhysicalExpr>) -> bool {
         if let Some(literal) = filter.downcast_ref::<Literal>() {
             return *literal.value() != ScalarValue::Boolean(Some(false));
@@ -146,7 +146,7 @@ fn logical(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Option<Expr> {
     Some(Expr::BinaryExpr(LogicalBinary::new(Box::new(left), *binary.op(), Box::new(right))))
 }
 
-/// The rows of pieces that others hold, too, in the order of the pieces.
+/// The rows that both lists of pieces contain, in the order of the first.
 fn common(pieces: VecDeque<SegmentRows>, others: &[SegmentRows]) -> VecDeque<SegmentRows> {
     let address = |piece: &SegmentRows| Arc::as_ptr(&piece.segment);
     let mut of_segment: HashMap<*const Segment, Vec<&Range<u64>>> = HashMap::new();

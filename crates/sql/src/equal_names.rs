@@ -1,4 +1,4 @@
-//! Protects filters of physical plans from columns of the same name.
+//! Blocks filters of physical plans at operators whose columns have a name twice.
 //!
 //! Columns of physical plans have no relation, so a join's output may have one name twice. DataFusion 55.2 pushes
 //! filters below projections and other operators by column name, and takes the first match, which may be another
@@ -13,9 +13,9 @@ use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::ExecutionPlan;
 
-use crate::pass::{PassExec, PassThrough, with_inputs};
+use crate::pass::{PassExec, PassThrough, with_inputs, without};
 
-/// Stands above an operator whose columns have a name twice, while filters are moved.
+/// The barrier above an operator whose columns have a name twice, while filters are moved.
 #[derive(Debug, Clone, PartialEq)]
 struct Barrier;
 
@@ -27,7 +27,7 @@ impl PassThrough for Barrier {
     }
 }
 
-/// A plan whose filters were moved by a rule, but none by a name that is there twice.
+/// Applies a rule that moves filters, and keeps it from moving any by a duplicate name.
 ///
 /// # Errors
 /// Those of the rule.
@@ -51,19 +51,7 @@ pub(crate) fn move_filters(
     if !barred.transformed {
         return Ok(moved);
     }
-    let unbarred = moved.transform_down(|operator| {
-        let inputs = operator.children();
-        if !inputs.iter().any(|input| input.is::<PassExec<Barrier>>()) {
-            return Ok(Transformed::no(operator));
-        }
-        let below = |input: &Arc<dyn ExecutionPlan>| match input.children().as_slice() {
-            [below] if input.is::<PassExec<Barrier>>() => Arc::clone(below),
-            _ => Arc::clone(input),
-        };
-        let inputs = inputs.into_iter().map(below).collect();
-        with_inputs(&operator, inputs).map(Transformed::yes)
-    })?;
-    Ok(unbarred.data)
+    without::<Barrier>(moved)
 }
 
 fn has_name_twice(operator: &Arc<dyn ExecutionPlan>) -> bool {

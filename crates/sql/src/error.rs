@@ -8,7 +8,7 @@ use crate::memory::TOTAL;
 /// Result of a statement.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why a kind of statement isn't carried out, and where it is.
+/// The reason why a kind of statement isn't accepted here, and where it is.
 fn not_here(statement: &str) -> &'static str {
     match statement.to_ascii_uppercase().as_str() {
         "SET" | "RESET" => {
@@ -25,14 +25,14 @@ fn not_here(statement: &str) -> &'static str {
     }
 }
 
-/// Failure of a statement. The database is as it was.
+/// Error of a statement. The database is unchanged.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The statement is wrong: unknown words, tables or columns, types that don't fit. The message says where.
     #[error("{message}")]
     Statement {
-        /// What is wrong.
+        /// The fault.
         message: String,
     },
 
@@ -43,23 +43,23 @@ pub enum Error {
         statement: String,
     },
 
-    /// The statement asked for more memory than it may have. Ask for less at once, or raise the limit.
+    /// The statement needs more memory than its limit. Ask for less at once, or raise the limit.
     #[error("the statement needs more than its {limit_bytes} bytes of memory: {message}")]
     Memory {
         /// The limit.
         limit_bytes: usize,
-        /// Which part of the plan asked.
+        /// The part of the plan that asked for memory.
         message: String,
     },
 
-    /// The statements that run at the same time hold all the memory that there is for all of them. Ask again later.
+    /// The running statements together hold all available memory. Try again later.
     #[error("there is not enough memory left for this statement, of {message}")]
     TotalMemory {
         /// The total that all statements may hold, the amount requested and the amount left.
         message: String,
     },
 
-    /// The store can't give the data.
+    /// The store can't provide the data.
     #[error(transparent)]
     Store(#[from] splay_store::Error),
 
@@ -67,14 +67,15 @@ pub enum Error {
     /// statement, or the rows that it reads.
     #[error("{message}")]
     Execution {
-        /// Why.
+        /// The reason.
         message: String,
     },
 
-    /// The statement can't be run, which isn't its fault: SplayDB has one, or the machine gives no threads or files.
+    /// The statement can't be run through no fault of its own: because of a bug in SplayDB, or because the machine has no threads or file handles
+    /// left.
     #[error("{message}")]
     Internal {
-        /// What happened.
+        /// The event.
         message: String,
     },
 
@@ -84,7 +85,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// An error that several streams report alike can't be taken apart; what a caller acts on is copied out of it.
+    /// Converts an error that several streams share. It can't be taken apart, so the parts that a caller acts on are copied.
     fn from_shared(shared: &DataFusionError, limit_bytes: usize) -> Error {
         match shared.find_root() {
             DataFusionError::External(source) => match source.downcast_ref::<splay_store::Error>() {
@@ -111,7 +112,7 @@ impl Error {
         }
     }
 
-    /// Sorts out what DataFusion reports, and takes our own errors out of their wrapping.
+    /// Classifies an error of DataFusion, and unwraps our own errors in it.
     pub(crate) fn from_datafusion(error: DataFusionError, limit_bytes: usize) -> Error {
         match error {
             DataFusionError::External(source) => match source.downcast::<splay_store::Error>() {
@@ -143,7 +144,7 @@ impl Error {
         }
     }
 
-    /// Adds a hint to an error about a statement, in a line of its own.
+    /// Adds a hint to an error about a statement, on a line of its own.
     pub(crate) fn with_hint(self, hint: Option<String>) -> Error {
         match (self, hint) {
             (Error::Statement { message }, Some(hint)) => Error::Statement { message: format!("{message}\n{hint}") },
@@ -151,7 +152,7 @@ impl Error {
         }
     }
 
-    /// Which of the two limits was reached.
+    /// The error for the limit that was reached, the statement's own or that of all statements.
     fn of_memory(message: &str, limit_bytes: usize) -> Error {
         match message.find(TOTAL) {
             Some(position) => Error::TotalMemory { message: message[position..].to_owned() },
@@ -159,7 +160,7 @@ impl Error {
         }
     }
 
-    /// What a kernel or a function refused is of the statement's values; the rest is no matter of them.
+    /// A refusal of a kernel or a function is about the statement's values; any other error isn't.
     fn while_running(error: &DataFusionError) -> Error {
         let message = error.strip_backtrace();
         if let Some(message) = of_no_signature(&message) {
@@ -191,7 +192,7 @@ fn of_no_signature(message: &str) -> Option<String> {
     })
 }
 
-/// Whether Arrow refused values, and not memory, files or streams.
+/// Whether Arrow refused values, as opposed to memory, files or streams.
 fn is_of_values(error: &DataFusionError) -> bool {
     let DataFusionError::ArrowError(error, _) = error else { return false };
     !matches!(
@@ -205,12 +206,12 @@ fn is_of_values(error: &DataFusionError) -> bool {
     )
 }
 
-/// Whether a query within an expression was left that nothing plans.
+/// Whether a sub-query in an expression remained that no rule plans.
 fn is_of_a_query(message: &str) -> bool {
     message.contains("OuterReferenceColumn") || message.contains("logical expression ScalarSubquery")
 }
 
-/// Whether a regular expression was refused, which DataFusion takes for a fault of its own.
+/// Whether a regular expression was refused, which DataFusion reports as an internal error.
 fn is_of_a_pattern(message: &str) -> bool {
     message.contains("Regular expression did not compile")
 }

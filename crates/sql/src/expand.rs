@@ -1,4 +1,4 @@
-//! Forms of a select that say something only once the columns of its `FROM` are known.
+//! Expands forms of a select that depend on the columns of its `FROM`.
 //!
 //! | Form | File |
 //! | --- | --- |
@@ -38,7 +38,7 @@ use self::sample_by::SampleClause;
 use crate::error::{Error, Result, fault};
 use crate::walk::visit_mut;
 
-/// Writes the forms out; whether there were any.
+/// Expands these forms, and returns whether there were any.
 ///
 /// # Errors
 /// [`Error::Statement`], wrapped, for a form that names what isn't there.
@@ -69,7 +69,7 @@ pub(crate) async fn expand(statement: &mut Statement, state: &SessionState, has_
     }
 }
 
-/// The columns of a schema that an expression names if it is a call of `COLUMNS`, and their names.
+/// If an expression is a call of `COLUMNS`, the columns of a schema that it selects, and their names.
 ///
 /// # Errors
 /// [`Error::Statement`], wrapped, for columns that aren't there.
@@ -80,7 +80,7 @@ pub(crate) fn columns_of(expression: &Expr, schema: &DFSchema) -> DataFusionResu
     Ok(places.map(|places| places.into_iter().map(|place| (all[place].clone(), all[place].name.clone())).collect()))
 }
 
-/// Why a walk ends before its end.
+/// The reason why a walk ends early.
 enum Halt {
     /// The columns of this query aren't known yet.
     Ask(Box<Query>),
@@ -95,23 +95,23 @@ impl From<Error> for Halt {
 
 type HaltResult<T> = std::result::Result<T, Halt>;
 
-/// A query that is open.
+/// A query that is being visited.
 #[derive(Default)]
 struct Scope {
-    /// Its common table expressions, once they are written out.
+    /// Its common table expressions, once they are expanded.
     with: Option<With>,
-    /// How many were in scope before.
+    /// The number of tables in scope before it.
     tables_before: usize,
     /// The `SAMPLE BY` of its select.
     sampled: Option<SampleClause>,
-    /// The expressions that names of its select mean.
+    /// The expressions for which names of its select stand.
     names: Vec<(String, Expr)>,
 }
 
 struct Expander<'a> {
     relations: &'a HashMap<String, Result<Relation, String>>,
     state: &'a SessionState,
-    /// Common table expressions in scope, written out.
+    /// Common table expressions in scope, expanded.
     tables: Vec<Cte>,
     scopes: Vec<Scope>,
     is_expanded: bool,
@@ -122,7 +122,7 @@ impl<'a> Expander<'a> {
         Expander { relations, state, tables: Vec::new(), scopes: Vec::new(), is_expanded: false }
     }
 
-    /// The columns of a select's `FROM`; `None` if it can't be planned and only may be asked for.
+    /// The columns of a select's `FROM`; `None` if it can't be planned and isn't needed.
     fn relation(&self, select: &Select, is_needed: bool) -> HaltResult<Option<&'a Relation>> {
         if select.from.is_empty() {
             return Ok(Some(&relation::EMPTY));
@@ -159,10 +159,10 @@ impl<'a> Expander<'a> {
             for table in &mut with.cte_tables {
                 if is_recursive && let Some(begin) = begin_of_recursion(table) {
                     self.tables.push(begin);
-                    walked(visit_mut(table.query.as_mut(), self))?;
+                    from_flow(visit_mut(table.query.as_mut(), self))?;
                     self.tables.pop();
                 } else {
-                    walked(visit_mut(table.query.as_mut(), self))?;
+                    from_flow(visit_mut(table.query.as_mut(), self))?;
                 }
                 self.tables.push(table.clone());
             }
@@ -294,14 +294,14 @@ fn flow(done: HaltResult<()>) -> ControlFlow<Halt> {
     }
 }
 
-fn walked(flow: ControlFlow<Halt>) -> HaltResult<()> {
+fn from_flow(flow: ControlFlow<Halt>) -> HaltResult<()> {
     match flow {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(halt) => Err(halt),
     }
 }
 
-/// A recursive table as its own query sees it: with the columns of the rows that it begins with.
+/// A recursive table as its own query sees it: with the columns of its first rows.
 fn begin_of_recursion(table: &Cte) -> Option<Cte> {
     let SetExpr::SetOperation { left, .. } = table.query.body.as_ref() else { return None };
     let mut begin = table.clone();

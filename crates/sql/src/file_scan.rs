@@ -1,4 +1,4 @@
-//! The scan of files, which says how many rows they may hold: the side of a join that has fewer is read first.
+//! The scan of files. It reports how many rows they may hold, so that a join reads its smaller side first.
 
 use std::fmt::{self, Formatter};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use futures::StreamExt;
 #[derive(Debug)]
 pub(crate) struct FileScanExec {
     streams: Arc<dyn ExecutionPlan>,
-    /// About how many rows there are.
+    /// The approximate number of rows.
     rows: usize,
     /// Rows that were read so far, by all streams.
     read: Arc<AtomicU64>,
@@ -34,7 +34,7 @@ impl FileScanExec {
         FileScanExec { streams: Arc::new(streams), rows, read: Arc::default() }
     }
 
-    /// About how many rows there are.
+    /// The approximate number of rows.
     pub(crate) fn rows(&self) -> u64 {
         self.rows as u64
     }

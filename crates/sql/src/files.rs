@@ -25,7 +25,7 @@ use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
 use splay_functions::walk::Walk;
 use splay_import::{FileSlice, FilesInPlace, GroupStatistics, ImportSettings, expand};
 
-/// Batches that wait between the thread that reads a file and the operators.
+/// Most batches that wait between the thread that reads a file and the operators.
 const BATCHES_WAITING: usize = 2;
 
 /// Files that a statement reads.
@@ -42,14 +42,14 @@ pub(crate) fn is_path(name: &str) -> bool {
 }
 
 impl FileTable {
-    /// Looks at the files of a path or pattern. `threads` parse text.
+    /// Opens the files of a path or pattern. `threads` parse text.
     pub(crate) fn open(path: &str, threads: usize) -> Result<FileTable> {
         let settings = ImportSettings { threads, ..ImportSettings::default() };
         let files = expand(&[path.to_owned()]).and_then(|files| FilesInPlace::open(files, &settings));
         let files = Arc::new(files.map_err(|error| DataFusionError::Plan(error.to_string()))?);
         let fold = |field: &Arc<Field>| field.as_ref().clone().with_name(field.name().to_lowercase());
         let schema = Arc::new(Schema::new(files.schema().fields().iter().map(fold).collect::<Vec<_>>()));
-        // Names that differ in case alone would be one.
+        // Names that differ only in case would be ambiguous.
         DFSchema::try_from(Arc::clone(&schema))?.check_names()?;
         Ok(FileTable { files, schema })
     }
@@ -59,14 +59,14 @@ impl FileTable {
         self.files.schema().fields().iter().map(|field| field.name().as_str())
     }
 
-    /// Which row groups may hold a row that passes the filters.
+    /// Tells for each row group whether it may hold a row that passes the filters.
     fn row_groups(&self, state: &dyn Session, filters: &[Expr]) -> Result<Vec<bool>> {
         let all = vec![true; self.files.groups()];
         let schema = DFSchema::try_from(Arc::clone(&self.schema))?;
         let filters = filters.iter().filter(|filter| compares_in_order(filter, &schema));
         let Some(filter) = conjunction(filters.cloned()) else { return Ok(all) };
         let filter = state.create_physical_expr(filter, &schema)?;
-        // Without statistics a row group isn't ruled out.
+        // Without statistics a row group isn't excluded.
         let row_groups = PruningPredicateBuilder::new().with_file_schema(Arc::clone(&self.schema)).try_build(filter);
         let row_groups = row_groups.and_then(|predicate| predicate.prune(self));
         Ok(row_groups.unwrap_or(all))
@@ -134,17 +134,17 @@ impl TableProvider for FileTable {
     }
 
     fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {
-        Ok(filters.iter().map(|filter| pushed(filter)).collect())
+        Ok(filters.iter().map(|filter| pushdown_of(filter)).collect())
     }
 }
 
-fn pushed(filter: &Expr) -> TableProviderFilterPushDown {
+fn pushdown_of(filter: &Expr) -> TableProviderFilterPushDown {
     if filter.is_volatile() { TableProviderFilterPushDown::Unsupported } else { TableProviderFilterPushDown::Inexact }
 }
 
 impl FileTable {
-    /// What the files say of a column. Of floats nothing is used: NaN counts as greater than every number, and no file's greatest value
-    /// is one.
+    /// The statistics of a column in the files. Those of floats aren't used: NaN counts as greater than every number, and no file has it as its
+    /// greatest value.
     fn statistics(&self, column: &Column) -> Option<GroupStatistics> {
         let field = self.files.schema().field(self.schema.index_of(&column.name).ok()?);
         if field.data_type().is_floating() { None } else { self.files.statistics(field.name()) }
@@ -177,7 +177,7 @@ impl PruningStatistics for FileTable {
     }
 }
 
-/// Parts of files, read one after the other by a thread of their own.
+/// Parts of files, read one after the other by a dedicated thread.
 #[derive(Debug)]
 struct FileStream {
     files: Arc<FilesInPlace>,
@@ -201,7 +201,7 @@ impl PartitionStream for FileStream {
                 let mut is_left = false;
                 files
                     .read(part, &columns, &mut |batch| {
-                        let sent = sender.blocking_send(folded(&batch, &schema));
+                        let sent = sender.blocking_send(fold_names(&batch, &schema));
                         is_left = sent.is_err();
                         !is_left
                     })
@@ -217,7 +217,7 @@ impl PartitionStream for FileStream {
 }
 
 /// The batch under folded names.
-fn folded(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
+fn fold_names(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
     let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
     Ok(RecordBatch::try_new_with_options(Arc::clone(schema), batch.columns().to_vec(), &options)?)
 }

@@ -5,16 +5,16 @@ use datafusion::sql::sqlparser::tokenizer::Token;
 
 use crate::syntax::is_word;
 
-/// Words behind which a comma parts expressions and not relations any more.
+/// Words behind which commas separate expressions instead of relations.
 const ENDS: [&str; 10] =
     ["select", "where", "by", "having", "qualify", "limit", "values", "union", "intersect", "except"];
 
-/// A bracket, or the whole text.
+/// The contents of a bracket, or the whole text.
 #[derive(Debug, Default)]
 struct Level {
-    /// Commas are between relations.
+    /// Whether commas separate relations.
     has_relations: bool,
-    /// A `FROM` belongs to a query: not so in `extract(year FROM time)`.
+    /// Whether a `FROM` belongs to a query, unlike that of `extract(year FROM time)`.
     is_query: bool,
 }
 

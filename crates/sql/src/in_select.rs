@@ -25,14 +25,14 @@ use datafusion::logical_expr::{BinaryExpr, Expr, LogicalPlan, LogicalPlanBuilder
 use datafusion::optimizer::AnalyzerRule;
 use splay_functions::walk::{Walk, WalkPlan};
 
-/// Joins what is looked for in queries, before types are coerced.
+/// Joins rows with the queries of their `IN (SELECT …)`, before types are coerced.
 #[derive(Debug)]
 pub(crate) struct JoinInSelect;
 
 impl AnalyzerRule for JoinInSelect {
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
         let mut number = 0;
-        Ok(plan.rewrite_steps_up(|node| joined(node, &mut number))?.data)
+        Ok(plan.rewrite_steps_up(|node| join_in_select(node, &mut number))?.data)
     }
 
     fn name(&self) -> &str {
@@ -40,7 +40,7 @@ impl AnalyzerRule for JoinInSelect {
     }
 }
 
-fn joined(node: LogicalPlan, number: &mut usize) -> Result<Transformed<LogicalPlan>> {
+fn join_in_select(node: LogicalPlan, number: &mut usize) -> Result<Transformed<LogicalPlan>> {
     let is_filter = match node {
         LogicalPlan::Projection(_) | LogicalPlan::Aggregate(_) | LogicalPlan::Sort(_) => false,
         LogicalPlan::Filter(_) => true,

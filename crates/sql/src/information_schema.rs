@@ -1,5 +1,5 @@
-//! DataFusion's `information_schema`, with a table `views` that lists only views. Sessions of PostgreSQL's clients
-//! also have its `columns`, and its tables of what there is none of.
+//! DataFusion's `information_schema`, with a table `views` that lists only views. Sessions of PostgreSQL's clients also have PostgreSQL's `columns`,
+//! and its tables that are always empty here.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -21,10 +21,10 @@ pub(crate) const NAME: &str = "information_schema";
 const VIEWS: &str = "views";
 const COLUMNS: &str = "columns";
 
-/// The schema. Its tables are made when a statement asks for one.
+/// The schema. Its tables are created when a statement names one.
 #[derive(Debug)]
 pub(crate) struct InformationSchema {
-    /// The catalogs that it is about, of which one has this schema.
+    /// The catalogs that it describes, one of which contains this schema.
     catalogs: Weak<dyn CatalogProviderList>,
     table_functions: HashMap<String, Arc<TableFunction>>,
     tables: Arc<TickSchema>,

@@ -51,7 +51,7 @@ impl AnalyzerRule for CompareIntervals {
 /// Those of DataFusion for expressions that have no type.
 pub(crate) fn by_length(plan: LogicalPlan) -> Result<LogicalPlan> {
     let plan = zones::by_clock(plan)?;
-    // Most statements have no interval, and nothing else makes one.
+    // Most statements have no interval, and no function returns one otherwise.
     if !names_interval(&plan)? {
         return Ok(plan);
     }
@@ -80,7 +80,7 @@ fn is_interval(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Interval(_))
 }
 
-/// The comparison, if it is one, of lengths where it is one of intervals.
+/// A comparison of intervals as a comparison of lengths; other comparisons unchanged.
 fn compare(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let is_one = |e: &Expr| e.get_type(schema).is_ok_and(|data_type| is_interval(&data_type));
     let boxed = |e: Box<Expr>| length(*e, schema).map(Box::new);
@@ -113,14 +113,14 @@ fn is_comparison(op: Operator) -> bool {
     )
 }
 
-/// The length of an interval, as a duration.
+/// The length of an interval as a duration.
 fn length(interval: Expr, schema: &DFSchema) -> Result<Expr> {
     let unit = match interval.get_type(schema) {
         Ok(DataType::Interval(unit)) => unit,
         _ => return Ok(interval),
     };
     match interval {
-        // A difference of times that was made an interval to be compared with one.
+        // A difference of times that was cast to an interval for the comparison.
         Expr::Cast(Cast { expr, .. }) if matches!(expr.get_type(schema), Ok(DataType::Duration(_))) => {
             expr.cast_to(&DURATION, schema)
         }
@@ -141,7 +141,7 @@ fn nanoseconds(interval: IntervalMonthDayNano) -> Result<i64> {
     }
 }
 
-/// The length of an interval, a month of 30 days and a day of 24 hours.
+/// The length of an interval, with months of 30 days and days of 24 hours.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct IntervalLength {
     signature: Signature,

@@ -52,7 +52,7 @@ pub const NODES_MAX: usize = 200_000;
 /// Nodes that a filter may have when it is moved below a projection and grows by that. A larger one stays above it.
 const PUSHED_NODES_MAX: usize = 2_000;
 
-/// Bytes of a node, more or less.
+/// Approximate size of a node in bytes.
 const NODE_BYTES: usize = 128;
 
 /// Types that may stand within the type of one column: `struct(x, x) as x` doubles them.
@@ -65,7 +65,7 @@ fn too_large(what: &str, limit: usize) -> Error {
     Error::Statement { message: format!("the statement is too large: it may have at most {limit} {what}") }
 }
 
-/// Whether a text is short enough to be looked at.
+/// Checks that a text is short enough to be parsed.
 ///
 /// # Errors
 /// [`Error::Statement`], which names the limit.
@@ -81,9 +81,9 @@ pub(crate) fn check_text(text: &str) -> Result<()> {
 /// a set operator after an operand; after an operator such a word is an operand itself, the name of a column.
 #[derive(Debug, Default)]
 pub(crate) struct TokenLimits {
-    /// Levels at each bracket and `case` that is open, and whether it is a `case`.
+    /// The depth at each open bracket and `case`, and whether it is a `case`.
     around: Vec<(usize, bool)>,
-    /// Levels up to here, those around included.
+    /// The depth at this token, including that of the brackets around it.
     depth: usize,
     operators: usize,
     combined: usize,
@@ -91,7 +91,7 @@ pub(crate) struct TokenLimits {
 }
 
 impl TokenLimits {
-    /// Takes the next token.
+    /// Counts the next token.
     ///
     /// # Errors
     /// [`Error::Statement`], which names the limit.
@@ -253,7 +253,7 @@ pub(crate) struct StatementLimits {
 }
 
 impl StatementLimits {
-    /// Takes the next expression.
+    /// Counts the next expression.
     pub(crate) fn expression(&mut self, expression: &ast::Expr) -> ControlFlow<Error> {
         if let Some(structures) = self.structures.last_mut() {
             *structures = structures.saturating_add(parts_of_structure(expression));
@@ -277,7 +277,7 @@ impl StatementLimits {
         }
     }
 
-    /// Takes the next relation.
+    /// Counts the next relation.
     pub(crate) fn relation(&mut self, relation: &ast::TableFactor) -> ControlFlow<Error> {
         let size = match relation {
             ast::TableFactor::Table { name, .. } => self.sizes.get(&name.to_string().to_lowercase()).copied(),
@@ -345,7 +345,7 @@ fn is_literal(expression: &ast::Expr) -> bool {
     }
 }
 
-/// Bounds the size of a plan, each node counted as often as it is reached: that is how often an optimiser's rule visits it.
+/// Bounds the size of a plan. Each node counts as often as it is reached, because that is how often an optimiser's rule visits it.
 ///
 /// # Errors
 /// [`Error::Statement`], which names the limit, wrapped.
@@ -358,7 +358,7 @@ pub(crate) fn check_plan(plan: &LogicalPlan) -> DataFusionResult<()> {
     Ok(())
 }
 
-/// Bounds the expressions of one node, which a rule of the optimiser made.
+/// Bounds the expressions of one node that an optimiser's rule created.
 ///
 /// # Errors
 /// Those of [`check_plan`].
@@ -390,7 +390,7 @@ fn check_types(plan: &LogicalPlan) -> DataFusionResult<()> {
     Ok(())
 }
 
-/// Whether a type has no more types within it than are left.
+/// Whether a type contains at most the allowed number of types.
 fn fits(data_type: &DataType, types_allowed: &mut usize) -> bool {
     let Some(fewer) = types_allowed.checked_sub(1) else { return false };
     *types_allowed = fewer;
@@ -452,7 +452,7 @@ fn size(expression: &Expr, columns: Option<&(&DFSchema, Vec<usize>)>) -> DataFus
             (Expr::Column(column), Some((schema, sizes))) => {
                 schema.maybe_index_of_column(column).and_then(|position| sizes.get(position).copied())
             }
-            // A long text is copied with its literal.
+            // A long text is copied together with its literal.
             (Expr::Literal(value, _), _) => value.try_as_str().flatten().map(|text| 1 + text.len() / NODE_BYTES),
             _ => None,
         };

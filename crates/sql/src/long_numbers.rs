@@ -1,4 +1,4 @@
-//! Numbers of more digits than a float has, where they are decimals: their text says what they are.
+//! Number literals with more digits than a float can hold: their text decides which decimal they are.
 //!
 //! - `CAST(12345678901234.5678 AS DECIMAL(18, 4))` is that of the text.
 //! - Beside a comparison such a number is the float of its text, by which `coercion.rs` compares a decimal with all digits.
@@ -16,10 +16,10 @@ use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 use splay_store::TableSpec;
 
-/// Digits that a float has in any case.
+/// Digits that a float always preserves.
 const FLOAT_DIGITS: usize = 15;
 
-/// Whether a text is a number without an exponent that neither a float nor a whole number of 64 bits holds for sure.
+/// Whether a text is a number without an exponent that neither a float nor a 64-bit integer certainly holds.
 pub(crate) fn is_long(text: &str) -> bool {
     let digits = text.bytes().filter(u8::is_ascii_digit);
     is_plain(text)
@@ -33,7 +33,7 @@ fn is_plain(text: &str) -> bool {
     points <= 1 && text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') && text.len() > points
 }
 
-/// The text of a number with its sign.
+/// The text of a number literal with its sign.
 fn text_of(expr: &Expr) -> Option<String> {
     match expr {
         Expr::Value(value) => match &value.value {
@@ -52,7 +52,7 @@ fn long_text(expr: &Expr) -> Option<String> {
     text_of(expr).filter(|text| is_long(text.trim_start_matches('-')))
 }
 
-fn quoted(text: String) -> Expr {
+fn text_literal(text: String) -> Expr {
     Expr::Value(Value::SingleQuotedString(text).into())
 }
 
@@ -61,7 +61,7 @@ pub(crate) fn keep_digits(expr: &mut Expr) {
     match expr {
         Expr::Cast { expr, data_type, .. } if is_decimal(data_type) => {
             if let Some(text) = long_text(expr) {
-                **expr = quoted(text);
+                **expr = text_literal(text);
             }
         }
         Expr::BinaryOp { left, op, right } if is_comparison(op) => [left, right].into_iter().for_each(|one| keep(one)),
@@ -74,12 +74,12 @@ pub(crate) fn keep_digits(expr: &mut Expr) {
     }
 }
 
-/// The float of a number's text in the place of the number.
+/// Replaces a number by a call that parses its text as a float.
 fn keep(expr: &mut Expr) {
     if let Some(text) = long_text(expr) {
         *expr = Expr::Cast {
             kind: CastKind::Cast,
-            expr: Box::new(quoted(text)),
+            expr: Box::new(text_literal(text)),
             data_type: SqlType::Double(ExactNumberInfo::None),
             array: false,
             format: None,
@@ -103,8 +103,8 @@ fn is_decimal(data_type: &SqlType) -> bool {
     matches!(data_type, SqlType::Decimal(_) | SqlType::Numeric(_) | SqlType::Dec(_))
 }
 
-/// `VALUES` with texts in the place of numbers, in each place that is for a column of decimals, has a long number, and has only numbers, texts
-/// and nulls. Anything else as it is.
+/// Rewrites `VALUES`: a column that goes into decimals and has a long number gets texts in place of numbers, if it has only numbers, texts and nulls.
+/// Other queries stay as they are.
 pub(crate) fn as_values<'a>(query: &'a str, spec: &TableSpec, positions: Option<&[usize]>) -> Cow<'a, str> {
     if !has_long(query) {
         return Cow::Borrowed(query);
@@ -125,7 +125,7 @@ pub(crate) fn as_values<'a>(query: &'a str, spec: &TableSpec, positions: Option<
         if is_known && column.iter().any(|expr| long_text(expr).is_some()) {
             for expr in &mut column {
                 if let Some(text) = text_of(expr) {
-                    **expr = quoted(text);
+                    **expr = text_literal(text);
                 }
             }
         }
@@ -140,9 +140,9 @@ pub(crate) fn as_value<'a>(value: &'a str, to: &DataType) -> Cow<'a, str> {
     }
     let parsed = Parser::new(&GenericDialect {}).try_with_sql(value).and_then(|mut parser| parser.parse_expr());
     match parsed.ok().and_then(|expr| long_text(&expr)) {
-        // Unless something follows it.
+        // Unless further tokens follow.
         Some(text) if value.trim().trim_matches(['(', ')']).trim().replace(' ', "") == text => {
-            Cow::Owned(quoted(text).to_string())
+            Cow::Owned(text_literal(text).to_string())
         }
         _ => Cow::Borrowed(value),
     }

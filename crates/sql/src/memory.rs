@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::memory_pool::{FairSpillPool, MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation};
 
-/// What an error begins with that comes of [`TotalMemory`] and not of a statement's own limit.
+/// The beginning of errors that come from [`TotalMemory`] and not from a statement's own limit.
 pub(crate) const TOTAL: &str = "the memory of all statements together";
 
-/// The smallest part of the total that a tick plan is let run in.
+/// The smallest part of the total in which a tick plan runs.
 const GRANT_BYTES_MIN: usize = 1 << 20;
 
 /// Memory that all statements of a session share.
@@ -30,7 +30,7 @@ impl TotalMemory {
         self.reserved.load(Ordering::Relaxed)
     }
 
-    /// Takes bytes if that many are left.
+    /// Reserves bytes if that many are left.
     fn try_take(&self, bytes: usize) -> Result<()> {
         // Relaxed: the number guards no other memory.
         let reservation = self.reserved.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |reserved| {
@@ -69,7 +69,7 @@ impl TotalMemory {
     }
 }
 
-/// A part of the total, given back when it is dropped.
+/// A reserved part of the total, released when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Grant {
     total: Arc<TotalMemory>,
@@ -83,7 +83,7 @@ impl Grant {
         self.usable
     }
 
-    /// Gives back what isn't needed any more.
+    /// Releases what is no longer needed.
     pub(crate) fn shrink_to(&mut self, bytes: usize) {
         let remaining = self.bytes.min(bytes);
         self.total.give_back(self.bytes - remaining);
@@ -115,7 +115,7 @@ impl AnswerMemory {
         AnswerMemory { pool: Arc::new(StatementPool::new(limit_bytes, total).0), limit_bytes }
     }
 
-    /// A part of it, of no bytes yet.
+    /// A part of it, still empty.
     #[must_use]
     pub fn part(&self) -> AnswerMemoryPart {
         self.part_for("the encoding of the answer")
@@ -128,7 +128,7 @@ impl AnswerMemory {
     }
 }
 
-/// A part of a statement's memory, given back when it is dropped.
+/// A part of a statement's memory, released when it is dropped.
 #[derive(Debug)]
 pub struct AnswerMemoryPart {
     reservation: MemoryReservation,
@@ -136,12 +136,12 @@ pub struct AnswerMemoryPart {
 }
 
 impl AnswerMemoryPart {
-    /// A part of a statement's pool, of no bytes yet.
+    /// A part of a statement's pool, still empty.
     pub(crate) fn of_statement(pool: &Arc<dyn MemoryPool>, limit_bytes: usize, what: &str) -> AnswerMemoryPart {
         AnswerMemoryPart { reservation: MemoryConsumer::new(what).register(pool), limit_bytes }
     }
 
-    /// Makes it so many bytes.
+    /// Resizes the part.
     ///
     /// # Errors
     /// [`Error::Memory`](crate::Error::Memory), [`Error::TotalMemory`](crate::Error::TotalMemory); it stays as it was then.
@@ -151,7 +151,7 @@ impl AnswerMemoryPart {
     }
 }
 
-/// Bounds what a statement's sorts, joins and groups hold; those that can spill do so before they fail.
+/// The memory pool of one statement: bounds its sorts, joins and groups. Those that can spill do so before they fail.
 #[derive(Debug)]
 pub(crate) struct StatementPool {
     inner: FairSpillPool,
@@ -160,7 +160,7 @@ pub(crate) struct StatementPool {
 }
 
 impl StatementPool {
-    /// A pool of `limit_bytes`, and where its peak can be read.
+    /// A pool of `limit_bytes`, and the counter of its peak.
     pub(crate) fn new(limit_bytes: usize, total: &Arc<TotalMemory>) -> (StatementPool, Arc<AtomicUsize>) {
         let peak = Arc::new(AtomicUsize::new(0));
         let inner = FairSpillPool::new(limit_bytes);

@@ -15,13 +15,13 @@ use crate::placeholders;
 use crate::statements;
 use crate::token_reader::TokenReader;
 
-/// Bytes of the texts that a session keeps.
+/// Most bytes of the texts that a session stores.
 const STATEMENTS_BYTES_MAX: usize = 16 << 20;
 
-/// Words that such statements begin with.
+/// First words of such statements.
 const FIRST_WORDS: [&str; 4] = ["prepare", "execute", "deallocate", "explain"];
 
-/// A statement about statements with names.
+/// A statement about named statements.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NamedStatement {
     /// `PREPARE name [(type, …)] AS statement`.
@@ -49,7 +49,7 @@ pub enum NamedStatement {
     },
 }
 
-/// The statements that a session keeps under names.
+/// The named statements of a session.
 #[derive(Debug, Default)]
 pub struct NamedStatements {
     statements: HashMap<String, StoredStatement>,
@@ -61,17 +61,17 @@ struct StoredStatement {
     text: String,
 }
 
-/// What a statement comes to in a session.
+/// A statement as a session has to run it.
 #[derive(Debug, PartialEq, Eq)]
 pub enum ResolvedStatement<'a> {
-    /// It is to be run: as it is written, or the one that `EXECUTE` names.
+    /// A statement to run: the text itself, or the statement that `EXECUTE` names.
     Statement(Cow<'a, str>),
-    /// It is done: `PREPARE` or `DEALLOCATE`.
+    /// `PREPARE` or `DEALLOCATE`, which was carried out.
     Done,
 }
 
 impl NamedStatement {
-    /// The statement, if it is one of these.
+    /// Parses such a statement; `None` for any other.
     ///
     /// # Errors
     /// [`Error::Statement`](crate::Error::Statement) for one that isn't complete.
@@ -124,7 +124,7 @@ fn prepare(words: &mut TokenReader<'_>) -> Result<NamedStatement> {
     if text.is_empty() {
         return fault("PREPARE needs a statement behind AS");
     }
-    let text = placeholders::numbered(&text)?.into_owned();
+    let text = placeholders::number_placeholders(&text)?.into_owned();
     if matches!(NamedStatement::of(&text), Err(_) | Ok(Some(_))) {
         return fault("PREPARE keeps statements that are run, not PREPARE, EXECUTE or DEALLOCATE");
     }
@@ -132,11 +132,11 @@ fn prepare(words: &mut TokenReader<'_>) -> Result<NamedStatement> {
 }
 
 impl NamedStatements {
-    /// What a statement comes to. `PREPARE` and `DEALLOCATE` are carried out.
+    /// Resolves a statement: `EXECUTE` gives the prepared text with its values. `PREPARE` and `DEALLOCATE` are carried out.
     ///
     /// # Errors
-    /// [`Error::Statement`](crate::Error::Statement) for a name that isn't there, or is there already; for as many values as the statement doesn't have
-    /// placeholders; for more texts than a session keeps.
+    /// [`Error::Statement`](crate::Error::Statement) for an unknown name or one in use, for a wrong number of values, and for more text than a
+    /// session stores.
     pub fn resolve<'a>(&mut self, text: &'a str) -> Result<ResolvedStatement<'a>> {
         match NamedStatement::of(text)? {
             None => Ok(ResolvedStatement::Statement(Cow::Borrowed(text))),
@@ -147,7 +147,7 @@ impl NamedStatements {
         }
     }
 
-    /// Carries out `PREPARE` and `DEALLOCATE`; gives the statement that `EXECUTE` names.
+    /// Carries out `PREPARE` and `DEALLOCATE`; returns the statement that `EXECUTE` names.
     ///
     /// # Errors
     /// As [`NamedStatements::resolve`].
@@ -168,7 +168,7 @@ impl NamedStatements {
         Ok(None)
     }
 
-    /// Whether there is a statement of a name.
+    /// Whether there is a statement of this name.
     #[must_use]
     pub fn has(&self, name: &str) -> bool {
         self.statements.contains_key(name)
@@ -200,7 +200,8 @@ impl NamedStatements {
         if values.len() != count {
             return fault(format!("{name:?} has {count} placeholders, and EXECUTE gives {} values", values.len()));
         }
-        let values: Vec<String> = values.iter().enumerate().map(|(at, value)| written(value, types.get(at))).collect();
+        let values: Vec<String> =
+            values.iter().enumerate().map(|(at, value)| value_text(value, types.get(at))).collect();
         let Ok(tokens) = Tokenizer::new(&GenericDialect {}, text).with_unescape(false).tokenize() else {
             return Ok(text.clone());
         };
@@ -221,8 +222,8 @@ impl NamedStatements {
     }
 }
 
-/// A value as it is written into the statement.
-fn written(value: &str, of: Option<&String>) -> String {
+/// A value as it is inserted into the statement.
+fn value_text(value: &str, of: Option<&String>) -> String {
     let is_literal = value.bytes().all(|byte| byte.is_ascii_digit())
         || value.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\'')).is_some_and(|text| !text.contains('\''));
     match of {

@@ -21,19 +21,19 @@ use crate::error::Result;
 use crate::limits::TokenLimits;
 use crate::{syntax, unsupported};
 
-/// Calls whose `AS` has a type behind it.
+/// Calls with a type behind their `AS`.
 const CASTS: [&str; 3] = ["cast", "try_cast", "safe_cast"];
 
-/// Stands in the name of a column before a number that tells it from others of its name, and isn't a part of the answer.
+/// Separates a name from the number that distinguishes it from equal names. The number isn't part of the answer.
 pub(crate) const SAME_NAME: char = '\u{1}';
 
-/// What the names of relations begin with that have none in the statement, and a number. It isn't a part of the answer.
+/// The prefix of names for relations that have none in the statement; a number follows. Answers don't show it.
 pub(crate) const UNNAMED: &str = "__query_";
 
 /// Spellings by folded name.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Spellings {
-    /// Aliases behind `AS` that have capitals.
+    /// Aliases with capitals behind `AS`.
     aliases: HashMap<String, String>,
     columns: HashMap<String, String>,
     tables: Vec<String>,
@@ -41,20 +41,20 @@ pub(crate) struct Spellings {
 }
 
 impl Spellings {
-    /// The statement with quoted names folded, and the aliases it spells with capitals.
+    /// The statement with quoted names folded, and its aliases with capitals.
     ///
     /// # Errors
     /// [`Error::Statement`](crate::Error::Statement) for a statement whose tokens make it too large to be parsed.
     pub(crate) fn fold(text: &str) -> Result<(String, Spellings)> {
         let mut spellings = Spellings::default();
         let Ok(mut tokens) = Tokenizer::new(&GenericDialect {}, text).with_unescape(false).tokenize() else {
-            // The parser will say what is wrong.
+            // The parser reports the fault.
             return Ok((text.to_owned(), spellings));
         };
         let mut limits = TokenLimits::default();
         let mut after_as = false;
         let mut folded_any = false;
-        // Whether each bracket that is open is that of a cast, and whether the next one is.
+        // For each open bracket whether it is that of a cast, and whether the next one is.
         let (mut casts, mut is_cast) = (Vec::new(), false);
         for token in &mut tokens {
             limits.take(token)?;
@@ -101,12 +101,12 @@ impl Spellings {
         Ok((folded, spellings))
     }
 
-    /// Learns how the parsed statement spells its columns.
+    /// Records how the parsed statement spells its columns.
     pub(crate) fn add_statement(&mut self, written: QueryColumns) {
         self.written = written;
     }
 
-    /// Learns how a table spells its columns. The first table wins.
+    /// Records how a table spells its columns. The first table wins.
     pub(crate) fn add_table<'a>(&mut self, table: &str, columns: impl Iterator<Item = &'a str>) {
         self.tables.push(table.to_lowercase());
         for column in columns {
@@ -114,7 +114,7 @@ impl Spellings {
         }
     }
 
-    /// The schema with names as a person wrote them.
+    /// The schema with names in their original spelling.
     pub(crate) fn restore(&self, schema: &Schema) -> SchemaRef {
         let spelled = schema.fields().iter().enumerate().map(|(place, field)| self.spell(place, field.name()));
         let spelled: Vec<String> = spelled.collect();
@@ -122,7 +122,7 @@ impl Spellings {
             if field.name().contains(SAME_NAME) {
                 return Arc::new(field.as_ref().clone().with_name(name));
             }
-            // Two columns that differed only in what was left out keep their names.
+            // Columns that would have the same spelling keep their folded names.
             let others = schema.fields().iter().zip(&spelled).filter(|(field, _)| !field.name().contains(SAME_NAME));
             let is_unique = others.filter(|(_, other)| *other == name).count() == 1;
             if is_unique && name != field.name() {

@@ -68,7 +68,7 @@ fn text_of(column: &dyn Array, grow: &mut dyn FnMut(usize) -> Outcome) -> Outcom
     StringArray::try_new(OffsetBuffer::from_lengths(lengths), text.text.into_bytes().into(), column.nulls().cloned())
 }
 
-/// Text that is counted as it grows.
+/// Text whose size is reported as it grows.
 struct Text<'a> {
     text: String,
     counted: usize,
@@ -197,7 +197,7 @@ impl<'a> Values<'a> {
         }
     }
 
-    /// A name of JSON is in quotes, whatever it is.
+    /// A key in JSON is always in quotes.
     fn write_key(&self, row: usize, text: &mut Text<'_>) -> Outcome {
         match &self.kind {
             Kind::Plain(formatter, _) => text.push_quoted(&formatter.value(row).try_to_string()?),
@@ -206,7 +206,7 @@ impl<'a> Values<'a> {
     }
 }
 
-/// Which values each row has.
+/// The range of each row's values.
 fn spans<'a, O: Copy>(offsets: &'a [O], place: impl Fn(O) -> usize + 'a) -> Box<dyn Fn(usize) -> Range<usize> + 'a> {
     Box::new(move |row| place(offsets[row])..place(offsets[row + 1]))
 }

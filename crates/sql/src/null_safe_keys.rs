@@ -1,4 +1,4 @@
-//! Equalities above joins by keys of which null equals null.
+//! Excludes nulls from equalities above joins whose keys compare null as equal to null.
 //!
 //! DataFusion 55.2 makes `ON a.k IS NOT DISTINCT FROM b.k` keys of which null equals null, and then takes `WHERE a.v = b.v` for another such key, so
 //! that rows come whose `v` are null. If a condition is above such a join, or is its own, each equality in it also says that its value isn't
@@ -18,7 +18,7 @@ use datafusion::logical_expr::{BinaryExpr, Expr, Filter, Join, LogicalPlan, Oper
 use datafusion::optimizer::AnalyzerRule;
 use splay_functions::walk::WalkPlan;
 
-/// Keeps null from equalling null where a statement says `=`.
+/// Keeps null from equalling null in a condition with `=`.
 #[derive(Debug)]
 pub(crate) struct NullSafeKeys;
 
@@ -64,7 +64,7 @@ fn kept_apart(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     })
 }
 
-/// Whether a side of a join is an inner join, maybe filtered, that is put together with it.
+/// Whether a side of a join is an inner join, possibly filtered, that DataFusion merges with it.
 fn is_inner_join(plan: &LogicalPlan) -> bool {
     match plan {
         LogicalPlan::Filter(filter) => is_inner_join(&filter.input),
@@ -98,7 +98,7 @@ fn as_values(condition: Expr) -> Expr {
     conditions.reduce(Expr::and).unwrap_or_else(|| lit(true))
 }
 
-/// Whether null equals null among the keys of some join of a plan, or would once its condition became keys.
+/// Whether some join of a plan has a key that compares null as equal, or would get one from its condition.
 fn has_null_safe_keys(plan: &LogicalPlan) -> Result<bool> {
     let mut has = false;
     plan.walk_steps(|step| {
@@ -122,7 +122,7 @@ fn has_null_safe_keys(plan: &LogicalPlan) -> Result<bool> {
     Ok(has)
 }
 
-/// A condition whose equalities say that their values aren't null; `None` if all of them do.
+/// A condition whose equalities also require that their values aren't null; `None` if all of them do already.
 fn strict(condition: &Expr) -> Option<Expr> {
     let mut conditions = split_conjunction_owned(condition.clone());
     let has_not_null = |conditions: &[Expr], value: &Expr| {

@@ -1,4 +1,4 @@
-//! What numbers mean where DataFusion's answers depend on their type or on their bits.
+//! The meaning of numbers where DataFusion's answers depend on their type or on their bits.
 //!
 //! | Rule | DataFusion 55.2 |
 //! | --- | --- |
@@ -31,6 +31,7 @@ use datafusion::logical_expr::{
     ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TryCast, Volatility, WindowFrameBound, WindowFrameUnits,
 };
 use datafusion::optimizer::AnalyzerRule;
+use splay_functions::is_null_literal;
 use splay_functions::walk::{Walk, WalkPlan};
 use splay_store::canonical;
 
@@ -41,7 +42,7 @@ static AS_CAST: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| FloatForm::function(
 
 static ONE_ZERO: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| FloatForm::function("one_zero", canonical));
 
-/// Whole numbers that don't wrap, and one zero.
+/// Makes whole numbers fail instead of wrapping, and unifies both zeros.
 #[derive(Debug)]
 pub(crate) struct NumberRule;
 
@@ -50,7 +51,7 @@ impl AnalyzerRule for NumberRule {
         rewritten(
             plan,
             |node, schema| {
-                // The columns of both are those of their input, whatever they order by.
+                // The output columns of both are those of their input, whatever the sort keys are.
                 Ok(Transformed::no(match node {
                     LogicalPlan::Sort(mut sort) => {
                         keys(&mut sort.expr, schema)?;
@@ -73,8 +74,8 @@ impl AnalyzerRule for NumberRule {
     }
 }
 
-/// The plan with each of its nodes and expressions rewritten, under the names that they have. Both say whether they changed something: the
-/// schemas of a node that changed and of all above it are computed anew.
+/// Rewrites each node and expression of a plan, under its present name. Both callbacks report whether they changed something; then the schemas of the
+/// node and of all nodes above it are computed anew.
 pub(crate) fn rewritten(
     plan: LogicalPlan,
     node: impl Fn(LogicalPlan, &DFSchema) -> Result<Transformed<LogicalPlan>>,
@@ -100,15 +101,6 @@ pub(crate) fn schema_below(plan: &LogicalPlan) -> DFSchemaRef {
     match plan.inputs().as_slice() {
         [input] => Arc::clone(input.schema()),
         inputs => Arc::new(merge_schema(inputs)),
-    }
-}
-
-/// Whether an item of a list is null.
-fn is_null(item: &Expr) -> bool {
-    match item {
-        Expr::Literal(value, _) => value.is_null(),
-        Expr::Cast(cast) => is_null(&cast.expr),
-        _ => false,
     }
 }
 
@@ -144,8 +136,8 @@ fn number(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         }
         // DataFusion merges two lists over one value, and treats a null in them as a value like others: `x NOT IN (1, NULL) AND x IN (1, 2)`,
         // which is never true, would become `x IN (2)`.
-        Expr::InList(InList { expr, list, negated }) if list.iter().any(is_null) => {
-            let list: Vec<Expr> = list.into_iter().filter(|item| !is_null(item)).collect();
+        Expr::InList(InList { expr, list, negated }) if list.iter().any(is_null_literal) => {
+            let list: Vec<Expr> = list.into_iter().filter(|item| !is_null_literal(item)).collect();
             let null = Expr::Literal(ScalarValue::Boolean(None), None);
             if list.is_empty() {
                 null
@@ -154,7 +146,7 @@ fn number(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
                 if negated { rest.and(null) } else { rest.or(null) }
             }
         }
-        // DataFusion looks for the bits of a value among those of a list.
+        // DataFusion compares the bits of a value with those of a list.
         Expr::InList(InList { expr, list, negated }) if is_float(&expr, schema) && list.iter().any(may_be_zero) => {
             let list = list.into_iter().map(|item| one_zero(item, schema)).collect::<Result<_>>()?;
             Expr::InList(InList { expr: Box::new(one_zero(*expr, schema)?), list, negated })
@@ -226,7 +218,8 @@ fn keys(keys: &mut [SortKey], schema: &DFSchema) -> Result<()> {
     })
 }
 
-/// `nullif` of floats with one zero. The result is the first as it is, but where both are equal. On both paths, before types are coerced.
+/// `nullif` of floats that treats both zeros as equal. The result is the first argument unchanged, unless both are equal. On both paths, before types
+/// are coerced.
 pub(crate) fn nullif(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     match expression {
         Expr::ScalarFunction(ScalarFunction { func, args }) if func.name() == "nullif" => {
@@ -245,7 +238,7 @@ fn may_be_zero(item: &Expr) -> bool {
     }
 }
 
-/// A float with one zero; others as they are.
+/// A float with both zeros as one; other values unchanged.
 pub(crate) fn one_zero(expression: Expr, schema: &DFSchema) -> Result<Expr> {
     let is_clear = match &expression {
         Expr::Literal(value, None) => !matches!(value, ScalarValue::Float64(Some(v)) if v.to_bits() == 1 << 63),
@@ -265,7 +258,7 @@ pub(crate) fn is_float(expression: &Expr, schema: &DFSchema) -> bool {
         && expression.get_type(schema).is_ok_and(|data_type| data_type.is_floating())
 }
 
-/// Floats in one form.
+/// Converts floats to a canonical form.
 #[derive(Debug)]
 pub(crate) struct FloatForm {
     name: &'static str,
@@ -274,7 +267,7 @@ pub(crate) struct FloatForm {
 }
 
 impl FloatForm {
-    /// A function that rewrites values that aren't in a form.
+    /// A function that rewrites values that don't have the canonical form.
     pub(crate) fn function(name: &'static str, form: fn(&ArrayRef) -> Option<ArrayRef>) -> Arc<ScalarUDF> {
         let signature = Signature::any(1, Volatility::Immutable);
         Arc::new(ScalarUDF::from(FloatForm { name, form, signature }))

@@ -1,28 +1,27 @@
 //! Keeps sorts above limits with an `OFFSET`.
 //!
-//! Where rows of such a limit are to be sorted by other or further keys, DataFusion 55.2 sorts below the limit: by other keys it then skips other rows,
-//! and by further ones it takes the offset off the number of rows twice (`pushdown_requirement_to_children` of `sort_pushdown.rs`). While sorts are
-//! moved, a barrier that no order gets through stands above these limits, but for one whose rows are the statement's answer. Can go once DataFusion
-//! looks at the offset.
+//! If the rows of such a limit have to be sorted by other or further keys, DataFusion 55.2 sorts below the limit. By other keys the limit then skips
+//! other rows, and by further keys the offset is subtracted from the number of rows twice (`pushdown_requirement_to_children` of `sort_pushdown.rs`).
+//! While sorts are moved, a barrier that no order passes stands above each of these limits, except one whose rows are the statement's answer. The
+//! barriers can go once DataFusion looks at the offset.
 
 use std::sync::Arc;
 
 use datafusion::common::Result;
-use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::limit::GlobalLimitExec;
 
-use crate::pass::{PassExec, PassThrough, with_inputs};
+use crate::pass::{PassExec, PassThrough, with_inputs, without};
 
 /// The rule that moves sorts.
 pub(crate) const MOVES_SORTS: &str = "EnsureRequirements";
 
-/// Operators whose rows are those of the answer if they are the first of a plan.
+/// Operators that preserve the rows of the answer, if they are the first of a plan.
 const OF_ANSWER: [&str; 4] =
     ["CoalescePartitionsExec", "OutputRequirementExec", "ProjectionExec", "SortPreservingMergeExec"];
 
-/// Stands above a limit with an offset, while sorts are moved.
+/// The barrier above a limit with an offset, while sorts are moved.
 #[derive(Debug, Clone, PartialEq)]
 struct Barrier;
 
@@ -35,7 +34,7 @@ impl PassThrough for Barrier {
     }
 }
 
-/// A plan whose sorts were moved by a rule, but none below a limit with an offset.
+/// Applies a rule that moves sorts, and keeps it from moving any below a limit with an offset.
 ///
 /// # Errors
 /// Those of the rule.
@@ -43,29 +42,17 @@ pub(crate) fn move_sorts(
     plan: Arc<dyn ExecutionPlan>,
     rule: impl FnOnce(Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>>,
 ) -> Result<Arc<dyn ExecutionPlan>> {
-    let Some(barred) = barred(&plan, true)? else { return rule(plan) };
-    let unbarred = rule(barred)?.transform_down(|operator| {
-        let inputs = operator.children();
-        if !inputs.iter().any(|input| input.is::<PassExec<Barrier>>()) {
-            return Ok(Transformed::no(operator));
-        }
-        let below = |input: &Arc<dyn ExecutionPlan>| match input.children().as_slice() {
-            [below] if input.is::<PassExec<Barrier>>() => Arc::clone(below),
-            _ => Arc::clone(input),
-        };
-        let inputs = inputs.into_iter().map(below).collect();
-        with_inputs(&operator, inputs).map(Transformed::yes)
-    })?;
-    Ok(unbarred.data)
+    let Some(barred) = add_barriers(&plan, true)? else { return rule(plan) };
+    without::<Barrier>(rule(barred)?)
 }
 
 /// The plan with barriers; `None` if it needs none.
-fn barred(operator: &Arc<dyn ExecutionPlan>, is_answer: bool) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+fn add_barriers(operator: &Arc<dyn ExecutionPlan>, is_answer: bool) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     let is_answer = is_answer && OF_ANSWER.contains(&operator.name());
     let mut is_changed = false;
     let mut inputs = Vec::new();
     for input in operator.children() {
-        let below = barred(input, is_answer)?;
+        let below = add_barriers(input, is_answer)?;
         let skips = input.downcast_ref::<GlobalLimitExec>().is_some_and(|limit| limit.skip() > 0);
         is_changed |= below.is_some() || (skips && !is_answer);
         let input = below.unwrap_or_else(|| Arc::clone(input));

@@ -1,4 +1,4 @@
-//! One NaN: every NaN that DataFusion computes becomes the one that is above all numbers.
+//! One NaN: every NaN that DataFusion computes becomes the NaN that is greater than all numbers.
 //!
 //! DataFusion orders, groups and compares floats by their bits, and processors set the sign of the NaNs that they make (x86, for the
 //! difference of two infinities), which would be below all numbers, and unequal to other NaNs. Stored floats have one NaN, so
@@ -20,16 +20,16 @@ use crate::numbers::{FloatForm, is_float, rewritten};
 
 static ONE_NAN: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| FloatForm::function("one_nan", one_nan));
 
-/// Functions that give one of their arguments as it is.
+/// Functions that return one of their arguments unchanged.
 const PASSING: [&str; 4] = ["one_nan", "one_zero", "coalesce", "nullif"];
 
-/// NaNs without a sign in what DataFusion computes.
+/// Removes the sign of NaNs that DataFusion computes.
 #[derive(Debug)]
 pub(crate) struct OneNan;
 
 impl AnalyzerRule for OneNan {
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        let plan = rewritten(plan, |node, _| Ok(Transformed::no(node)), |e, schema| Ok(computed(e, schema)))?;
+        let plan = rewritten(plan, |node, _| Ok(Transformed::no(node)), |e, schema| Ok(unify_nans(e, schema)))?;
         Ok(plan.rewrite_steps_up(of_rows_together)?.data)
     }
 
@@ -38,8 +38,8 @@ impl AnalyzerRule for OneNan {
     }
 }
 
-/// An expression whose NaNs have no sign. Its parts are so already.
-fn computed(expression: Expr, schema: &DFSchema) -> Transformed<Expr> {
+/// An expression whose NaNs have no sign. Its operands have been rewritten already.
+fn unify_nans(expression: Expr, schema: &DFSchema) -> Transformed<Expr> {
     Transformed::yes(match expression {
         Expr::BinaryExpr(BinaryExpr { left, op, right }) if is_arithmetic(op) => {
             let computed = Expr::BinaryExpr(BinaryExpr { left: operand(left), op, right: operand(right) });
@@ -70,7 +70,7 @@ fn in_form(expression: Expr, schema: &DFSchema) -> Expr {
     if is_float(&expression, schema) { ONE_NAN.call(vec![expression]) } else { expression }
 }
 
-/// What arithmetic reads as it was before its NaNs lost their sign: there the sign has no meaning.
+/// The operand of an arithmetic operation, without the function that takes the sign off its NaNs: there the sign has no effect.
 #[expect(clippy::boxed_local, reason = "as its expression has it")]
 fn operand(expression: Box<Expr>) -> Box<Expr> {
     match *expression {
@@ -81,7 +81,7 @@ fn operand(expression: Box<Expr>) -> Box<Expr> {
     }
 }
 
-/// A node of aggregates or window functions, with a projection above it that rewrites those that are floats.
+/// A node of aggregates or window functions, with a projection above it that rewrites its floats.
 fn of_rows_together(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let first = match &plan {
         LogicalPlan::Aggregate(aggregate) => aggregate.schema.fields().len() - aggregate.aggr_expr.len(),

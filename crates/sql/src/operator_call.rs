@@ -1,4 +1,4 @@
-//! Operators as functions: DataFusion plans its operators without a way to say what else they have to do.
+//! Operators as functions, because DataFusion plans its own operators without a way to extend them.
 //!
 //! - `||` reserves its result from the statement's pool: in nested projections, `s || s as s` doubles a text each time.
 //! - `+`, `-` and `*` of whole numbers end in an error where their type doesn't hold the result; DataFusion's wrap.
@@ -59,7 +59,7 @@ impl OperatorCall {
         Arc::new(ScalarUDF::from(OperatorCall { name, op, signature: Signature::any(2, Volatility::Immutable) }))
     }
 
-    /// Operands that are such calls themselves write their names to the same text, of which a chain would otherwise make one for each of its operators.
+    /// Operands that are such calls themselves append their names to the same text. Otherwise a chain would build a name for each of its operators.
     fn write_name(&self, args: &[Expr], name: &mut String) -> Result<()> {
         let [left, right] = take_function_args(self.name, args)?;
         Self::write_operand(left, name)?;

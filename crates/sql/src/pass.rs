@@ -3,25 +3,25 @@
 use std::fmt::{self, Debug, Formatter};
 use std::sync::Arc;
 
-use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Result, internal_err};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::execution_plan::ChildrenPropertiesMode;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, ReplaceChildrenOptions};
 
-/// What is done with the batches of an input that are handed on.
+/// The work of a [`PassExec`] on the batches that it hands on.
 pub(crate) trait PassThrough: Debug + Clone + PartialEq + Send + Sync + 'static {
     /// The operator's name in `EXPLAIN`.
     const NAME: &'static str;
-    /// Whether an order of the output may be asked of the input.
+    /// Whether the operator keeps the order of its input.
     const KEEPS_ORDER: bool = true;
 
-    /// Hands the input's batches on, unchanged.
+    /// Returns the input's batches, unchanged.
     fn stream(&self, input: SendableRecordBatchStream, context: &TaskContext) -> SendableRecordBatchStream;
 }
 
-/// Hands on the batches of its input by way of a passage.
+/// An operator that passes the batches of its input through a passage.
 #[derive(Debug)]
 pub(crate) struct PassExec<P> {
     input: Arc<dyn ExecutionPlan>,
@@ -29,7 +29,7 @@ pub(crate) struct PassExec<P> {
 }
 
 impl<P: PassThrough> PassExec<P> {
-    /// The input by way of a passage, once.
+    /// The input below a passage; without a second one if it has it already.
     pub(crate) fn over(input: &Arc<dyn ExecutionPlan>, passage: &P) -> Arc<dyn ExecutionPlan> {
         if input.downcast_ref::<PassExec<P>>().is_some_and(|there| there.passage == *passage) {
             return Arc::clone(input);
@@ -38,12 +38,32 @@ impl<P: PassThrough> PassExec<P> {
     }
 }
 
-/// The operator over other inputs.
+/// The operator with other inputs.
 pub(crate) fn with_inputs(
     operator: &Arc<dyn ExecutionPlan>,
     inputs: Vec<Arc<dyn ExecutionPlan>>,
 ) -> Result<Arc<dyn ExecutionPlan>> {
     Arc::clone(operator).replace_children(inputs, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
+}
+
+/// The plan without the operators that [`PassExec::over`] put into it.
+///
+/// # Errors
+/// Those of DataFusion for an operator that doesn't take its own inputs again.
+pub(crate) fn without<P: PassThrough>(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    let plan = plan.transform_down(|operator| {
+        let inputs = operator.children();
+        if !inputs.iter().any(|input| input.is::<PassExec<P>>()) {
+            return Ok(Transformed::no(operator));
+        }
+        let below = |input: &Arc<dyn ExecutionPlan>| match input.children().as_slice() {
+            [below] if input.is::<PassExec<P>>() => Arc::clone(below),
+            _ => Arc::clone(input),
+        };
+        let inputs = inputs.into_iter().map(below).collect();
+        with_inputs(&operator, inputs).map(Transformed::yes)
+    })?;
+    Ok(plan.data)
 }
 
 impl<P: PassThrough> DisplayAs for PassExec<P> {

@@ -63,7 +63,7 @@ fn pivot_key(mut exprs: Vec<SqlExpr>, schema: &DFSchema, context: &mut dyn Relat
     }
 }
 
-/// The aggregate and what its columns are called by if there are several.
+/// The aggregate, and the suffix of its columns if there are several aggregates.
 fn pivot_aggregate(
     call: ExprWithAlias,
     schema: &DFSchema,

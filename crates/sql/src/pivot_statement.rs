@@ -28,27 +28,27 @@ use crate::statements::quoted;
 use crate::syntax::is_word;
 use crate::walk::each_expression;
 
-/// Most values for which columns are made.
+/// Most values that become columns.
 const VALUES_MAX: usize = 10_000;
 
-/// A `PIVOT` statement taken apart into its texts.
+/// A `PIVOT` statement, split into its texts.
 #[derive(Debug)]
 pub(crate) struct PivotStatement {
-    /// `EXPLAIN` and its words.
+    /// `EXPLAIN` with its options.
     explain: String,
     source: String,
     keys: Vec<Key>,
     aggregates: Vec<String>,
     groups: Option<String>,
-    /// `ORDER BY` and what is behind it.
+    /// `ORDER BY` and everything behind it.
     rest: String,
 }
 
-/// A column by whose values PIVOT distributes rows.
+/// A column whose values become columns.
 #[derive(Debug)]
 struct Key {
     text: String,
-    /// Values that are listed.
+    /// The listed values.
     values: Option<Vec<String>>,
 }
 
@@ -56,7 +56,7 @@ fn text(tokens: &[Token]) -> String {
     tokens.iter().map(ToString::to_string).collect::<String>().trim().to_owned()
 }
 
-/// The tokens between commas that no bracket is around.
+/// Splits tokens at commas outside of brackets.
 fn split(tokens: &[Token]) -> Vec<&[Token]> {
     let mut depth = 0usize;
     let parts = tokens.split(|token| {
@@ -71,19 +71,19 @@ fn split(tokens: &[Token]) -> Vec<&[Token]> {
 }
 
 impl PivotStatement {
-    /// The statement, if it is one.
+    /// Parses such a statement; `None` for any other.
     ///
     /// # Errors
     /// [`Error::Statement`] for parts that are missing or not supported.
     pub(crate) fn of(text_of_all: &str) -> Result<Option<PivotStatement>> {
-        // Without a look at the rest of most statements.
+        // Most statements end here, after their first word.
         let start = text_of_all.trim_start();
         let begins = |word: &str| start.get(..word.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(word));
         if !["pivot", "explain", "--", "/*"].into_iter().any(begins) {
             return Ok(None);
         }
         let Ok(tokens) = Tokenizer::new(&GenericDialect {}, text_of_all).with_unescape(false).tokenize() else {
-            // The parser will say what is wrong.
+            // The parser reports the fault.
             return Ok(None);
         };
         let is_before = |token: &Token| {
@@ -135,7 +135,7 @@ impl PivotStatement {
         Ok(Some(PivotStatement { explain, source, keys, aggregates, groups, rest }))
     }
 
-    /// For each key the statement that gives its values, if they aren't listed.
+    /// For each key without listed values, the statement that reads its values.
     pub(crate) fn queries_of_values(&self) -> Vec<Option<String>> {
         let (source, most) = (&self.source, VALUES_MAX + 1);
         let query = |Key { text: key, values }: &Key| {
@@ -172,11 +172,11 @@ impl PivotStatement {
         }
         let mut columns = vec![match groups {
             Some(groups) => groups.clone(),
-            None => self.columns_left()?,
+            None => self.remaining_columns()?,
         }];
         for (condition, value) in combinations(&of_keys)? {
             for aggregate in aggregates {
-                let (call, name) = named(aggregate);
+                let (call, name) = split_alias(aggregate);
                 let name = match (name, aggregates.len()) {
                     (None, 1) => value.clone(),
                     (None, _) => format!("{value}_{call}"),
@@ -190,10 +190,10 @@ impl PivotStatement {
     }
 
     /// All columns but those that keys and aggregates read.
-    fn columns_left(&self) -> Result<String> {
+    fn remaining_columns(&self) -> Result<String> {
         let mut read: Vec<String> = Vec::new();
         for text in self.keys.iter().map(|key| &key.text).chain(&self.aggregates) {
-            let parsed = Parser::new(&GenericDialect {}).try_with_sql(named(text).0);
+            let parsed = Parser::new(&GenericDialect {}).try_with_sql(split_alias(text).0);
             let expression = parsed.and_then(|mut parser| parser.parse_expr());
             let Ok(expression) = expression else { return fault(format!("PIVOT: {text} isn't an expression")) };
             each_expression(&expression, |inner| {
@@ -213,7 +213,7 @@ impl PivotStatement {
     }
 }
 
-/// The condition of each combination of values, and how it reads.
+/// The condition of each combination of values, and its name.
 fn combinations(keys: &[(&String, &Vec<String>)]) -> Result<Vec<(String, String)>> {
     let number = keys.iter().try_fold(1usize, |number, (_, values)| number.checked_mul(values.len()));
     if number.is_none_or(|number| number > VALUES_MAX) {
@@ -246,7 +246,7 @@ fn key_of(tokens: &[Token]) -> Result<Key> {
 }
 
 /// An aggregate and its alias, which stands behind the last bracket, with `AS` or without.
-fn named(aggregate: &str) -> (&str, Option<&str>) {
+fn split_alias(aggregate: &str) -> (&str, Option<&str>) {
     let Some(end) = aggregate.rfind(')') else { return (aggregate, None) };
     let (call, rest) = aggregate.split_at(end + 1);
     let rest = rest.trim();
@@ -258,7 +258,7 @@ fn named(aggregate: &str) -> (&str, Option<&str>) {
     if is_name || alias.starts_with('"') { (call, Some(alias.trim_matches('"'))) } else { (aggregate, None) }
 }
 
-/// A value as it reads: of a text without its quotes.
+/// A value as a name: a text without its quotes.
 fn plain(value: &str) -> String {
     let text = value.strip_prefix("DATE ").or_else(|| value.strip_prefix("TIMESTAMP ")).unwrap_or(value);
     match text.strip_prefix('\'').and_then(|text| text.strip_suffix('\'')) {
@@ -267,7 +267,7 @@ fn plain(value: &str) -> String {
     }
 }
 
-/// The values of a column as they are written in SQL.
+/// The values of a column as SQL literals.
 ///
 /// # Errors
 /// [`Error::Statement`] for more values than a pivot makes columns of, and for types that have no literals.

@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 ///
 /// # Errors
 /// [`Error::Statement`] for a statement that has both kinds.
-pub(crate) fn numbered(text: &str) -> Result<Cow<'_, str>> {
+pub(crate) fn number_placeholders(text: &str) -> Result<Cow<'_, str>> {
     if !text.contains('?') {
         return Ok(Cow::Borrowed(text));
     }
@@ -51,9 +51,9 @@ mod tests {
             ("select 'it''s ?' /* ? */", "select 'it''s ?' /* ? */"),
             ("select 'open ?", "select 'open ?"),
         ] {
-            assert_eq!(numbered(text).unwrap(), expected);
+            assert_eq!(number_placeholders(text).unwrap(), expected);
         }
-        assert!(numbered("select ? + $1").is_err());
-        assert!(numbered("select ? where x = $name").is_err());
+        assert!(number_placeholders("select ? + $1").is_err());
+        assert!(number_placeholders("select ? where x = $name").is_err());
     }
 }

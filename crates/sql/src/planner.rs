@@ -22,7 +22,7 @@ use crate::provider::TickRowOrder;
 use crate::tick::TickPartPlanner;
 use crate::yielding::{self, with_yields};
 
-/// The physical plan of a logical one, of a statement whose joins were rewritten if `has_joins`.
+/// Plans a logical plan physically. `has_joins` says whether joins of the statement were rewritten.
 pub(crate) async fn physical(
     state: &SessionState,
     plan: LogicalPlan,
@@ -42,7 +42,7 @@ pub(crate) struct TickQueryPlanner;
 impl QueryPlanner for TickQueryPlanner {
     async fn create_physical_plan(&self, plan: &LogicalPlan, session: &dyn Session) -> Result<Arc<dyn ExecutionPlan>> {
         if let LogicalPlan::DescribeTable(describe) = plan {
-            return described(&describe.schema, describe.output_schema.inner());
+            return describe_table(&describe.schema, describe.output_schema.inner());
         }
         let ours: Vec<Arc<dyn ExtensionPlanner + Send + Sync>> =
             vec![Arc::new(GapFillPlanner), Arc::new(JoinPlanner), Arc::new(TickPartPlanner)];
@@ -51,7 +51,7 @@ impl QueryPlanner for TickQueryPlanner {
 }
 
 /// The rows of `DESCRIBE`: DataFusion's, with the names of types that tables are made with.
-fn described(columns: &Schema, answer: &SchemaRef) -> Result<Arc<dyn ExecutionPlan>> {
+fn describe_table(columns: &Schema, answer: &SchemaRef) -> Result<Arc<dyn ExecutionPlan>> {
     let columns = columns.fields();
     let names = columns.iter().map(|column| column.name());
     let types = columns.iter().map(|column| ColumnType::name_of(column.data_type()));

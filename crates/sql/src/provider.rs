@@ -35,7 +35,7 @@ use crate::views;
 /// Name of the column that numbers the rows of a snapshot, if the plan requests it.
 const ROW_COLUMN: &str = "__row";
 
-/// Where a column of the provider comes from.
+/// The source of a column of the provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ColumnSource {
     /// Position among the stored columns.
@@ -52,7 +52,7 @@ pub(crate) struct TickTable {
     snapshot: TableSnapshot,
     schema: SchemaRef,
     columns: Vec<ColumnSource>,
-    /// What isn't shown of it, if something isn't.
+    /// The columns and rows that the caller doesn't see, if there are any.
     guard: Option<Arc<TableGuard>>,
 }
 
@@ -68,7 +68,7 @@ impl TickTable {
         TickTable::with(snapshot, has_date, false, Some(guard))
     }
 
-    /// Whether something of it isn't shown. Such a table has no tick plans, which know tables by the places of their columns.
+    /// Whether some of its columns or rows are hidden. Such a table has no tick plans, because these address columns by position.
     pub(crate) fn is_guarded(&self) -> bool {
         self.guard.is_some()
     }
@@ -103,12 +103,12 @@ impl TickTable {
         TickTable { schema: Arc::new(Schema::new(fields)), columns, snapshot, guard }
     }
 
-    /// What rows must pass that are shown, if not all are.
+    /// The conditions that rows must pass to be shown; `None` if all are shown.
     fn conditions(&self) -> Option<&[Expr]> {
         self.guard.as_ref()?.conditions.as_deref()
     }
 
-    /// All columns, with those that aren't shown, and where the shown ones are among them.
+    /// The table with all its columns, hidden ones included, and the positions of the visible ones.
     fn with_hidden_columns(&self) -> Result<(TickTable, Vec<usize>)> {
         let all = TickTable::with(self.snapshot.clone(), self.spec().has_virtual_date(), self.is_numbered(), None);
         let place = |field: &Arc<Field>| Ok(all.schema.index_of(field.name())?);
@@ -116,12 +116,12 @@ impl TickTable {
         Ok((all, places))
     }
 
-    /// Whether it shows the date of its partitions, behind the stored columns.
+    /// Whether it has the date of its partitions, behind the stored columns.
     pub(crate) fn has_date(&self) -> bool {
         self.columns.contains(&ColumnSource::Date)
     }
 
-    /// Whether its rows are numbered, in a column behind the others.
+    /// Whether it has the row number, behind the other columns.
     pub(crate) fn is_numbered(&self) -> bool {
         self.columns.contains(&ColumnSource::Row)
     }
@@ -155,7 +155,7 @@ impl TableProvider for TickTable {
         let Some(conditions) = self.conditions() else {
             return self.scan_all(state, (projection, filters), limit, None);
         };
-        // The statement's own filters rule out pieces here. They are evaluated above, on rows that are shown.
+        // The statement's own filters only exclude pieces here. They are evaluated above, on visible rows.
         let mut selection = Selection::default();
         for filter in filters {
             let _ = pushdown::narrow(&mut selection, self.spec(), filter);
@@ -226,13 +226,13 @@ impl TickTable {
     }
 }
 
-/// The tables of a database, and its views as far as their columns go: statements that read them have their queries (`views.rs`).
+/// The tables of a database, and the columns of its views: the queries of views are already in the statement's `WITH` (`views.rs`).
 #[derive(Debug)]
 pub(crate) struct TickSchema {
     database: Database,
-    /// Threads that parse files, where statements may read some.
+    /// Threads that parse files, if statements may read files.
     file_threads: Option<usize>,
-    /// What views are planned in, which has this schema in it.
+    /// The session state in which views are planned. It holds this schema, hence the weak reference.
     state: OnceLock<Weak<SessionState>>,
     /// The rights that the table is read by; `None` for all rights.
     guard: Option<Arc<Guard>>,
@@ -243,19 +243,19 @@ impl TickSchema {
         TickSchema { database, file_threads, state: OnceLock::new(), guard }
     }
 
-    /// Whether a table or a view of a name may be known.
+    /// Whether the caller may know that a table or view exists.
     fn sees(&self, name: &str) -> bool {
         self.guard.as_ref().is_none_or(|guard| guard.sees(name))
     }
 
-    /// The views that may be read.
+    /// The views that the caller may read.
     pub(crate) fn views(&self) -> Vec<View> {
         let mut views = self.database.views().unwrap_or_default().to_vec();
         views.retain(|view| self.guard.as_ref().is_none_or(|guard| guard.reads_view(view)));
         views
     }
 
-    /// A table that is read as a whole, not by a `FROM`; none if there is no such table that may be known.
+    /// A table that is read as a whole, not by a `FROM`; `None` if there is no such table that the caller may know.
     ///
     /// # Errors
     /// Denied, if not all of it may be seen; those of the store.
@@ -275,19 +275,19 @@ impl TickSchema {
         }
     }
 
-    /// The tables that may be known.
+    /// The tables that the caller may know.
     pub(crate) fn names_of_tables(&self) -> Vec<String> {
         let mut names = self.database.tables().unwrap_or_default();
         names.retain(|name| self.sees(name));
         names
     }
 
-    /// Whether the queries of views are shown: they name tables.
+    /// Whether the caller may see the queries of views, which name tables.
     pub(crate) fn shows_queries(&self) -> bool {
         self.guard.is_none()
     }
 
-    /// Says what views are planned in.
+    /// Sets the session state in which views are planned.
     pub(crate) fn plan_views_in(&self, state: &Arc<SessionState>) {
         self.state.get_or_init(|| Arc::downgrade(state));
     }
@@ -316,7 +316,7 @@ impl SchemaProvider for TickSchema {
             Err(splay_store::Error::NoSuchTable { .. }) => match self.database.view(name) {
                 Ok(Some(view)) if self.guard.as_ref().is_some_and(|guard| !guard.reads_view(&view)) => return Ok(None),
                 Ok(Some(view)) => return Ok(self.view(&view).await),
-                // Damaged views are reported by the error for an unknown name.
+                // A damaged list of views is reported by the error for an unknown name.
                 Ok(None) | Err(_) => return self.file(name),
             },
             Err(error) => return Err(external(error)),
@@ -356,7 +356,7 @@ impl TickSchema {
         }
     }
 
-    /// The columns of a view; none of one that can't be planned any more, which a statement that reads it says why.
+    /// The columns of a view; `None` if it can't be planned any more. A statement that reads it reports the reason.
     async fn view(&self, view: &View) -> Option<Arc<dyn TableProvider>> {
         let state = self.state.get()?.upgrade()?;
         let text = views::select_all(&self.views(), view).ok()?;
@@ -367,7 +367,7 @@ impl TickSchema {
     }
 }
 
-/// What a view is to those who look at tables.
+/// A view as a table provider, for listings of tables.
 #[derive(Debug)]
 struct ViewColumns {
     name: String,
@@ -411,7 +411,7 @@ impl RowOrder for TickRowOrder {
     fn numbered(&self, scan: &TableScan) -> Result<Option<(LogicalPlan, Vec<SortExpr>)>> {
         let Ok(provider) = source_as_provider(&scan.source) else { return Ok(None) };
         let Some(table) = provider.downcast_ref::<TickTable>() else { return Ok(None) };
-        // Before the optimizer has run a scan is bare; one that isn't has been seen before.
+        // Before the optimiser a scan is plain; any other scan was visited before.
         if scan.projection.is_some() || scan.fetch.is_some() || table.columns.contains(&ColumnSource::Row) {
             return Ok(None);
         }

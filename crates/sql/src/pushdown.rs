@@ -9,7 +9,7 @@ use datafusion::logical_expr::{BinaryExpr, Expr, Operator};
 use splay_engine::{BinaryOp, OwnComparison};
 use splay_store::{Bounds, ColumnBounds, ColumnType, Selection, TableSpec, ValueKind, sortable};
 
-/// Comparisons that bound a column, and the engine's name for each.
+/// Comparisons that bound a column, and the engine's operator for each.
 const COMPARISONS: [(Operator, BinaryOp); 5] = [
     (Operator::Eq, BinaryOp::Equal),
     (Operator::Lt, BinaryOp::Less),
@@ -18,7 +18,7 @@ const COMPARISONS: [(Operator, BinaryOp); 5] = [
     (Operator::GtEq, BinaryOp::GreaterOrEqual),
 ];
 
-/// Narrows `selection` by a filter; true if the selection now says all that the filter says.
+/// Narrows `selection` by a filter, and returns whether the selection now covers the whole filter.
 pub(crate) fn narrow(selection: &mut Selection, spec: &TableSpec, filter: &Expr) -> bool {
     if let Some(symbols) = symbols_of(spec, filter) {
         match &mut selection.symbols {
@@ -71,7 +71,7 @@ fn compare_own(selection: &mut Selection, spec: &TableSpec, column: &Expr, op: O
     ScalarValue::try_from_array(&value, 0).is_ok_and(|value| compare(selection, spec, &column.name, *op, &value))
 }
 
-/// The symbols that pass a filter which says nothing but that.
+/// The symbols that pass a filter, if it depends only on the symbol.
 fn symbols_of(spec: &TableSpec, filter: &Expr) -> Option<Vec<String>> {
     match filter {
         Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, right }) => {
@@ -88,7 +88,7 @@ fn symbols_of(spec: &TableSpec, filter: &Expr) -> Option<Vec<String>> {
     }
 }
 
-/// Whether an expression is the symbol column, as it is or as text.
+/// Whether an expression is the symbol column, possibly as text.
 fn is_symbol(spec: &TableSpec, expr: &Expr) -> bool {
     match expr {
         Expr::Column(column) => spec.symbol.as_ref().is_some_and(|symbol| symbol.eq_ignore_ascii_case(&column.name)),
@@ -131,11 +131,11 @@ fn compare(selection: &mut Selection, spec: &TableSpec, column: &str, op: Operat
         if let Some(bounds) = bounds(op, instant, i64::MIN, i64::MAX, below, above) {
             selection.time.intersect(bounds);
         }
-        // Blocks are kept whole, so the filter is still needed.
+        // Blocks are selected as a whole, so the filter is still needed.
         return false;
     }
     if let Some((kind, least, greatest)) = bits(&spec.columns[position].column_type, value) {
-        // Strict bounds are taken as inclusive ones: that keeps too much, never too little.
+        // Strict bounds are used as inclusive ones, which selects too much, never too little.
         let bounds = match op {
             Operator::Eq => Some((least, greatest)),
             Operator::Lt | Operator::LtEq => Some((0, greatest)),
@@ -169,7 +169,7 @@ fn bounds<T: Ord + Copy>(
     })
 }
 
-/// A timestamp literal in nanoseconds, if it can be said exactly.
+/// A timestamp literal in nanoseconds, if that is exact.
 fn nanoseconds(value: &ScalarValue) -> Option<i64> {
     match value {
         ScalarValue::TimestampNanosecond(value, _) => *value,
@@ -180,7 +180,7 @@ fn nanoseconds(value: &ScalarValue) -> Option<i64> {
     }
 }
 
-/// A literal of the column's own type as sortable bits: the least and the greatest that some reader holds for equal.
+/// A literal of the column's own type as sortable bits: the least and the greatest value that may compare as equal.
 fn bits(column_type: &ColumnType, value: &ScalarValue) -> Option<(ValueKind, u64, u64)> {
     let signed = |value: i64| (ValueKind::Signed, value.cast_unsigned());
     let (kind, bits) = match (column_type, value) {
@@ -200,7 +200,7 @@ fn bits(column_type: &ColumnType, value: &ScalarValue) -> Option<(ValueKind, u64
     Some((kind, sorted, sorted))
 }
 
-/// Zeros of both signs are taken together, and no bound is drawn from a NaN.
+/// Both zeros are treated as one, and a NaN gives no bound.
 fn float(value: f64) -> Option<(ValueKind, u64, u64)> {
     if value.is_nan() {
         return None;

@@ -61,7 +61,7 @@ fn rewritten(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     })
 }
 
-/// Whether a query gives a row, as a query that gives a value.
+/// Whether a query returns a row, as a scalar sub-query.
 fn is_any(exists: &Exists) -> Result<Expr> {
     let rows = LogicalPlanBuilder::from(some_rows(&exists.subquery.subquery)?.clone());
     let rows = match exists.subquery.outer_ref_columns.is_empty() {
@@ -77,7 +77,7 @@ fn is_any(exists: &Exists) -> Result<Expr> {
     Ok(Expr::ScalarSubquery(Subquery { subquery: Arc::new(plan), ..exists.subquery.clone() }))
 }
 
-/// The rows of a query without what changes only their number or order, as long as it has one.
+/// The rows of a query without steps that only change their number or order, as long as one row remains.
 fn some_rows(plan: &LogicalPlan) -> Result<&LogicalPlan> {
     match plan {
         LogicalPlan::Projection(projection) => some_rows(&projection.input),
@@ -94,14 +94,14 @@ fn some_rows(plan: &LogicalPlan) -> Result<&LogicalPlan> {
     }
 }
 
-/// Whether a scalar sub-query may give no row although its column is declared without nulls.
+/// Whether a scalar sub-query may return no row although its column is declared without nulls.
 fn may_be_missing(query: &Subquery) -> Result<bool> {
     let fields = query.subquery.schema().fields();
     let is_required = fields.first().is_some_and(|field| !field.is_nullable());
     Ok(is_required && query.outer_ref_columns.is_empty() && !has_row(&query.subquery))
 }
 
-/// Whether a plan gives a row in any case.
+/// Whether a plan always returns a row.
 fn has_row(plan: &LogicalPlan) -> bool {
     match plan {
         LogicalPlan::Projection(projection) => has_row(&projection.input),
@@ -115,7 +115,7 @@ fn has_row(plan: &LogicalPlan) -> bool {
     }
 }
 
-/// The query with null for no row.
+/// The query with null in place of no row.
 fn or_null(query: Subquery) -> Result<Expr> {
     let (relation, field) = query.subquery.schema().qualified_field(0);
     let (relation, name) = (relation.cloned(), field.name().clone());

@@ -1,5 +1,4 @@
-//! Refuses statements that change a table, a setting or a file, that are too large to be planned, or that nothing
-//! executes.
+//! Refuses statements that change a table, a setting or a file, that are too large to be planned, or that no operator executes.
 //!
 //! The parsed statement decides, before it is planned: the result is the same whether the object of a change exists
 //! or not. The statements that read are listed, so a statement that a later parser learns is refused.
@@ -26,7 +25,7 @@ use crate::unnest_joins;
 use crate::unsupported;
 use crate::walk::visit;
 
-/// The plan of a statement that only reads, and how it spells its columns; of one whose joins were rewritten if `has_joins`.
+/// Plans a statement that only reads, and returns its spelling of columns. `has_joins` says whether its joins were rewritten.
 ///
 /// # Errors
 /// [`Error::ReadOnly`], wrapped, for any other; those of DataFusion.
@@ -37,16 +36,16 @@ pub(crate) async fn plan(
 ) -> DataFusionResult<(LogicalPlan, QueryColumns)> {
     let mut statement = dialect::parse(text, state)?;
     if let ControlFlow::Break(error) = check(&statement, state) {
-        return Err(wrapped(error));
+        return Err(to_datafusion(error));
     }
     let written = QueryColumns::of(&statement);
     name_hidden_tables_apart(&mut statement);
     if expand(&mut statement, state, has_joins).await?
         && let ControlFlow::Break(error) = check(&statement, state)
     {
-        return Err(wrapped(error));
+        return Err(to_datafusion(error));
     }
-    resolve(&mut statement, state).map_err(wrapped)?;
+    resolve(&mut statement, state).map_err(to_datafusion)?;
     if has_joins {
         joins::arrange(&mut statement)?;
     }
@@ -55,9 +54,9 @@ pub(crate) async fn plan(
     let plan = array_queries::as_aggregates(plan)?;
     limits::check_plan(&plan)?;
     let plan = with_own_calendars(plan, state.config())?;
-    // The list of what reads is ours; this one is DataFusion's.
+    // Our own list of reading statements was checked; this check is DataFusion's.
     let options = SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
-    options.verify_plan(&plan).map_err(|_| wrapped(refusal("a statement within the statement")))?;
+    options.verify_plan(&plan).map_err(|_| to_datafusion(refusal("a statement within the statement")))?;
     Ok((plan, written))
 }
 
@@ -65,11 +64,11 @@ fn refusal(statement: &str) -> Error {
     Error::ReadOnly { statement: statement.to_owned() }
 }
 
-fn wrapped(error: Error) -> DataFusionError {
+fn to_datafusion(error: Error) -> DataFusionError {
     DataFusionError::External(Box::new(error))
 }
 
-/// Breaks with why a statement is refused: it, or one within it, changes something, or it is too large.
+/// Breaks with the reason if the statement, or one within it, changes something or is too large.
 fn check(statement: &Statement, state: &SessionState) -> ControlFlow<Error> {
     match statement {
         Statement::Statement(statement) => visit(statement, &mut Check { state, limits: StatementLimits::default() }),
@@ -85,7 +84,7 @@ struct Check<'a> {
     limits: StatementLimits,
 }
 
-/// Goes on after a check that passed.
+/// Continues after a check that passed.
 fn flow(checked: Result<(), Error>) -> ControlFlow<Error> {
     match checked {
         Ok(()) => ControlFlow::Continue(()),

@@ -1,4 +1,4 @@
-//! Completes a parsed statement where DataFusion's planner would read it otherwise than SQL means it.
+//! Completes a parsed statement where DataFusion's planner would give it another meaning than SQL.
 //!
 //! - A named window becomes its definition wherever it is used. The planner looks for names in the select list alone, and leaves out what a
 //!   window inherits: <https://www.postgresql.org/docs/current/sql-select.html#SQL-WINDOW> has the rules.
@@ -54,7 +54,7 @@ pub(crate) use self::unnest::is_unnest;
 /// Completes a statement.
 ///
 /// # Errors
-/// [`Error::Statement`] for a window that isn't defined, or can't be what another one is based on.
+/// [`Error::Statement`] for a window that isn't defined, or that can't be the base of another.
 pub(crate) fn resolve(statement: &mut Statement, state: &SessionState) -> Result<()> {
     match statement {
         Statement::Statement(statement) => {
@@ -79,7 +79,7 @@ pub(crate) fn is_aggregate(call: &ast::Function, state: &SessionState) -> bool {
 type Windows = HashMap<String, WindowSpec>;
 
 struct Resolver<'a> {
-    /// The windows of each query and select around the place that is being visited. A query has those of its select, for its `ORDER BY`.
+    /// The windows of each query and select around the visited place. A query has those of its select, for its `ORDER BY`.
     scopes: Vec<Windows>,
     compared: Comparisons<'a>,
 }
@@ -144,7 +144,7 @@ impl VisitorMut for Resolver<'_> {
     }
 
     fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<Error> {
-        // Around the select of a statement there is its query alone.
+        // Only its own query is around the select of a statement.
         name_apart(&mut select.projection, self.scopes.len() == 2);
         self.leave()
     }
@@ -154,7 +154,7 @@ impl VisitorMut for Resolver<'_> {
             return ControlFlow::Continue(());
         };
         let none = Windows::new();
-        match resolved(over, self.scopes.last().unwrap_or(&none)) {
+        match resolve_window(over, self.scopes.last().unwrap_or(&none)) {
             Ok(None) => ControlFlow::Continue(()),
             Ok(Some(window)) => {
                 *over = WindowType::WindowSpec(window);
@@ -170,7 +170,7 @@ impl VisitorMut for Resolver<'_> {
         templates::other_operator(expression);
         forms::complete(expression);
         array_queries::mark(expression);
-        flow(templates::extracted(expression))?;
+        flow(templates::rewrite_extract(expression))?;
         if let Expr::Function(call) = expression {
             let spelt = match names_of_calls::spelt_out(call) {
                 Ok(None) => calls::spell_out(call).map(|()| None),
@@ -193,7 +193,7 @@ fn flow(done: Result<()>) -> ControlFlow<Error> {
     }
 }
 
-/// Folds the columns that `*` leaves out, as names of a statement are.
+/// Folds the columns that `*` leaves out, like all names of a statement.
 fn fold_exclusions(column: &mut SelectItem) {
     let (SelectItem::Wildcard(options) | SelectItem::QualifiedWildcard(_, options)) = column else { return };
     let mut fold = |name: &mut Ident| name.value = name.value.to_lowercase();
@@ -217,8 +217,8 @@ fn fold_exclusions(column: &mut SelectItem) {
     }
 }
 
-/// Gives columns that would have the name of another one a name of their own: without an alias the expression as it is written, else the name
-/// and a number. Of a statement's own select the number is taken off the answer.
+/// Gives columns with a duplicate name a name of their own: without an alias the text of the expression, otherwise the name and a number. The number
+/// is removed from the answer of the statement's own select.
 fn name_apart(columns: &mut [SelectItem], is_outermost: bool) {
     let mut names: HashSet<String> = HashSet::new();
     let mut of_relations: HashSet<String> = HashSet::new();
@@ -233,10 +233,10 @@ fn name_apart(columns: &mut [SelectItem], is_outermost: bool) {
             _ => continue,
         };
         let is_named = alias_text.is_some();
-        // In small letters, as names of a statement are folded.
+        // In lower case, as names of a statement are folded.
         let text = alias_text.clone().unwrap_or_else(|| expression.to_string().to_lowercase());
         let name = alias_text.unwrap_or_else(|| name_of(expression).to_lowercase());
-        // DataFusion tells `t.x` and `q.x` apart, and neither from an `x` without a relation.
+        // DataFusion distinguishes `t.x` from `q.x`, but neither from an `x` without a relation.
         let last_part = match (&*expression, is_named) {
             (Expr::CompoundIdentifier(parts), false) => parts.last().map(|part| part.value.to_lowercase()),
             _ => None,
@@ -250,7 +250,7 @@ fn name_apart(columns: &mut [SelectItem], is_outermost: bool) {
             of_relations.extend(last_part);
             continue;
         }
-        // In the answer a column of a relation has the name without the relation.
+        // In the answer a column of a relation has its name without the relation.
         let (name, text) = match last_part {
             Some(part) => (part.clone(), part),
             None => (name, text),
@@ -298,22 +298,22 @@ fn without_casts(expression: &Expr) -> &Expr {
     }
 }
 
-/// The window of a call, if it isn't complete as it stands.
-fn resolved(over: &WindowType, windows: &Windows) -> Result<Option<WindowSpec>> {
+/// The full window of a call, if it refers to a named one.
+fn resolve_window(over: &WindowType, windows: &Windows) -> Result<Option<WindowSpec>> {
     match over {
         WindowType::NamedWindow(name) => find(name, windows).cloned().map(Some),
-        WindowType::WindowSpec(window) if window.window_name.is_some() => refined(window, windows).map(Some),
+        WindowType::WindowSpec(window) if window.window_name.is_some() => inherit_window(window, windows).map(Some),
         WindowType::WindowSpec(_) => Ok(None),
     }
 }
 
-/// The definitions of a `WINDOW` clause. Each may name those before it.
+/// The definitions of a `WINDOW` clause. Each may refer to those before it.
 fn define(definitions: &[NamedWindowDefinition]) -> Result<Windows> {
     let mut windows = Windows::new();
     for NamedWindowDefinition(name, definition) in definitions {
         let window = match definition {
             NamedWindowExpr::NamedWindow(other) => find(other, &windows)?.clone(),
-            NamedWindowExpr::WindowSpec(window) => refined(window, &windows)?,
+            NamedWindowExpr::WindowSpec(window) => inherit_window(window, &windows)?,
         };
         if windows.insert(name.value.to_lowercase(), window).is_some() {
             return Err(Error::Statement { message: format!("the window {name} is defined twice") });
@@ -327,8 +327,8 @@ fn find<'a>(name: &Ident, windows: &'a Windows) -> Result<&'a WindowSpec> {
     windows.get(&name.value.to_lowercase()).ok_or_else(missing)
 }
 
-/// A window with what it inherits from the one that it names.
-fn refined(window: &WindowSpec, windows: &Windows) -> Result<WindowSpec> {
+/// A window with the parts that it inherits from the window that it names.
+fn inherit_window(window: &WindowSpec, windows: &Windows) -> Result<WindowSpec> {
     let Some(name) = &window.window_name else { return Ok(window.clone()) };
     let base = find(name, windows)?;
     let faults = [
@@ -348,7 +348,7 @@ fn refined(window: &WindowSpec, windows: &Windows) -> Result<WindowSpec> {
     })
 }
 
-/// Puts `AND` and `OR` above an `IS DISTINCT FROM`, and a `NOT` before it, that swallowed them. What it contains is in order already.
+/// Moves `AND`, `OR` and a leading `NOT` above the `IS DISTINCT FROM` that captured them. The operands are already in order.
 fn bind_by_precedence(expression: &mut Expr) {
     let swallows = match &*expression {
         Expr::IsDistinctFrom(_, right) | Expr::IsNotDistinctFrom(_, right) => logical(right).is_some(),
@@ -378,7 +378,7 @@ fn bind_by_precedence(expression: &mut Expr) {
     *expression = chain.bound();
 }
 
-/// How tightly an `OR` or `AND` that no brackets are around binds.
+/// The precedence of an `OR` or `AND` without brackets around it.
 fn logical(expression: &Expr) -> Option<u8> {
     match expression {
         Expr::BinaryOp { op: BinaryOperator::Or, .. } => Some(0),

@@ -46,18 +46,18 @@ use crate::provider::ColumnSource;
 /// Rows below which another stream costs more than it saves.
 const STREAM_ROWS_MIN: u64 = 1 << 16;
 
-/// Rows that are read at once where each read costs more than its rows.
+/// Rows that are read at a time if each read costs more than its rows.
 const DECODED_ROWS: u64 = 1 << 17;
 
-/// What a scan is made of.
+/// The settings of a scan.
 pub(crate) struct TickScanSettings {
     pub(crate) snapshot: TableSnapshot,
     /// All columns of the provider.
     pub(crate) schema: SchemaRef,
     pub(crate) columns: Vec<ColumnSource>,
-    /// Columns to give, by position in `schema`.
+    /// Output columns, by position in `schema`.
     pub(crate) projection: Vec<usize>,
-    /// What rows must pass, over `schema`.
+    /// The conditions that rows must pass, over `schema`.
     pub(crate) filters: Vec<Arc<dyn PhysicalExpr>>,
     pub(crate) one_symbol: bool,
     pub(crate) pieces: Vec<SegmentRows>,
@@ -65,7 +65,7 @@ pub(crate) struct TickScanSettings {
     pub(crate) limit: Option<usize>,
     pub(crate) streams: usize,
     pub(crate) batch_rows: usize,
-    /// Whether the filters are conditions of policies. Then plans and statistics show neither the filters nor numbers of rows.
+    /// Whether the filters are conditions of policies. Plans and statistics then show neither the filters nor row counts.
     pub(crate) is_private: bool,
 }
 
@@ -82,18 +82,18 @@ pub(crate) struct TickScanExec {
 
 // Splitting a scan by symbols, for joins.
 impl TickScanExec {
-    /// Rows that may match.
+    /// The number of rows that may match.
     pub(crate) fn rows(&self) -> u64 {
         self.stats.rows.selected
     }
 
-    /// Rows that were read so far.
+    /// The number of rows that were read so far.
     pub(crate) fn rows_scanned(&self) -> u64 {
         let scanned = self.metrics.clone_inner().sum_by_name("rows_scanned");
         scanned.map_or(0, |value| value.as_usize() as u64)
     }
 
-    /// Whether a column is the symbol, and streams may hold ranges of symbols: each symbol's rows then lie in time order.
+    /// Whether a column is the symbol, and streams may hold ranges of symbols, each symbol's rows in time order.
     pub(crate) fn can_split_by_symbol(&self, column: usize) -> bool {
         let spec = self.snapshot.spec();
         let symbol = spec.symbol.as_ref().and_then(|symbol| spec.position(symbol));
@@ -102,7 +102,7 @@ impl TickScanExec {
         is_symbol && self.plan.limit.is_none() && !self.is_private() && dates_follow(&self.streams)
     }
 
-    /// Symbols at which streams of about equally many rows begin, but for the first stream; ascending.
+    /// Symbols at which streams of about equally many rows begin, except for the first stream; ascending.
     pub(crate) fn symbol_bounds(&self, streams_max: usize) -> Result<Vec<String>> {
         let streams = self.rows().div_ceil(STREAM_ROWS_MIN).clamp(1, streams_max.max(1) as u64);
         if streams == 1 {
@@ -128,15 +128,15 @@ impl TickScanExec {
         Ok(bounds)
     }
 
-    /// Splits the scan's rows into streams by symbol: the first one holds rows before the first bound and rows without a symbol.
-    /// In each stream they come by symbol, time and row number, over all dates.
+    /// Splits the scan's rows into streams by symbol: the first one holds rows before the first bound and rows without a symbol. Each stream is
+    /// ordered by symbol, time and row number, over all dates.
     pub(crate) fn split_by_symbol(&self, bounds: &[String]) -> Result<TickScanExec> {
         let mut streams: Vec<Vec<(Option<&str>, SegmentRows)>> = vec![Vec::new(); bounds.len() + 1];
         for piece in self.streams.iter().flatten() {
             for (symbol, rows) in runs(piece)? {
                 let stream = symbol.map_or(0, |symbol| bounds.partition_point(|bound| bound.as_str() <= symbol));
                 let pieces = &mut streams[stream];
-                // Neighbours within a segment stay one piece, unless dates have to be put behind each other by symbol.
+                // Neighbours within a segment stay one piece, unless several dates have to be ordered by symbol.
                 pieces.push((symbol, SegmentRows { rows, ..piece.clone() }));
             }
         }
@@ -152,7 +152,7 @@ impl TickScanExec {
                 if dates.len() > 1 {
                     pieces.sort_by(|one, other| one.0.cmp(&other.0));
                 }
-                joined(pieces.into_iter().map(|(_, piece)| piece))
+                merge_adjacent(pieces.into_iter().map(|(_, piece)| piece))
             })
             .collect();
         let spec = self.snapshot.spec();
@@ -174,7 +174,7 @@ impl TickScanExec {
         }
         orders.extend(sort_key(&self.plan.schema, &spec.time, false).filter(|_| is_one_symbol).map(|time| vec![time]));
         let mut orders = with_row_number(orders, &self.plan.columns, &self.plan.projection, &self.plan.schema);
-        // By itself the row number, which comes last, doesn't rise from symbol to symbol over several dates.
+        // Over several dates the row number, which is the last key, isn't ascending from symbol to symbol.
         if dates.len() > 1 && self.plan.projection.iter().any(|column| self.plan.columns[*column] == ColumnSource::Row)
         {
             orders.pop();
@@ -216,8 +216,8 @@ fn runs(piece: &SegmentRows) -> Result<Vec<(Option<&str>, Range<u64>)>> {
     Ok(runs)
 }
 
-/// Pieces that follow each other in their segment as one.
-fn joined(pieces: impl Iterator<Item = SegmentRows>) -> Vec<SegmentRows> {
+/// Merges pieces that are adjacent in their segment.
+fn merge_adjacent(pieces: impl Iterator<Item = SegmentRows>) -> Vec<SegmentRows> {
     let mut joined: Vec<SegmentRows> = Vec::new();
     for piece in pieces {
         match joined.last_mut() {
@@ -238,7 +238,7 @@ fn sort_key(schema: &SchemaRef, name: &str, nulls_first: bool) -> Option<Physica
     Some(PhysicalSortExpr::new(Arc::new(Column::new(&name, position)), options))
 }
 
-/// What every stream does with its pieces.
+/// The work of every stream on its pieces.
 #[derive(Debug, Clone)]
 struct ReadPlan {
     snapshot: TableSnapshot,
@@ -247,7 +247,7 @@ struct ReadPlan {
     projection: Vec<usize>,
     schema: SchemaRef,
     filters: Vec<ScanFilter>,
-    /// What joins come to say of the columns that are given.
+    /// The filters on the scan's output columns that joins create while they run.
     dynamic: Vec<Arc<dyn PhysicalExpr>>,
     limit: Option<usize>,
     batch_rows: usize,
@@ -255,7 +255,7 @@ struct ReadPlan {
     is_private: bool,
 }
 
-/// A filter and the columns it looks at.
+/// A filter and the columns that it reads.
 #[derive(Debug, Clone)]
 struct ScanFilter {
     expr: Arc<dyn PhysicalExpr>,
@@ -270,8 +270,8 @@ impl ScanFilter {
         Ok(if passes.null_count() > 0 { prep_null_mask_filter(passes) } else { passes.clone() })
     }
 
-    /// Like [`Self::passes`], for a policy's condition. A row for which the condition fails, as by a division by zero, doesn't pass: the error
-    /// would reveal rows and columns that aren't shown.
+    /// Like [`Self::passes`], for a policy's condition. A row for which the condition fails, for example by a division by zero, doesn't pass, because
+    /// the error would reveal hidden rows and columns.
     fn passes_or_hides(&self, batch: &RecordBatch) -> Result<BooleanArray> {
         let mut passes = BooleanBuilder::with_capacity(batch.num_rows());
         let mut parts = vec![0..batch.num_rows()];
@@ -290,7 +290,7 @@ impl ScanFilter {
     }
 }
 
-/// Whether an expression failed for the values that it was given, not for want of memory or time.
+/// Whether an expression failed because of its values, not for lack of memory or time.
 fn is_of_values(error: &DataFusionError) -> bool {
     match error.find_root() {
         DataFusionError::Execution(_) => true,
@@ -314,12 +314,12 @@ impl TickScanExec {
                 Ok(ScanFilter { expr: reassign_expr_columns(Arc::clone(filter), &narrow)?, columns })
             })
             .collect::<Result<Vec<_>>>()?;
-        // A limit takes the first rows of the table, not those of whichever stream is quickest.
+        // A limit takes the first rows of the table, not those of the fastest stream.
         let streams_max = if settings.limit.is_some() { 1 } else { settings.streams };
         let mut streams = split(settings.pieces, settings.stats.rows.selected, streams_max);
         let mut orders = orderings(&settings.snapshot, &schema, &streams, settings.one_symbol);
         if settings.is_private {
-            // How many streams there are and which order they keep would tell, in a plan, of rows that aren't shown.
+            // In a plan, the number of streams and their order would reveal hidden rows.
             streams.resize_with(streams_max.max(1), Vec::new);
             orders.clear();
         }
@@ -355,17 +355,17 @@ impl TickScanExec {
         Ok(TickScanExec { snapshot, plan, streams, stats, properties, metrics })
     }
 
-    /// Whether policies hide rows: what it costs would tell of them.
+    /// Whether policies hide rows, so that costs would reveal them.
     pub(crate) fn is_private(&self) -> bool {
         self.plan.is_private
     }
 
-    /// What the scan keeps of what there is.
+    /// The counts of what the scan selects and of what there is.
     pub(crate) fn selection_stats(&self) -> SelectionStats {
         self.stats
     }
 
-    /// Bytes that the stored columns take which are read of a row.
+    /// The bytes of a row in the stored columns that are read.
     pub(crate) fn row_bytes(&self) -> u64 {
         let filtered = self.plan.filters.iter().flat_map(|filter| &filter.columns);
         let positions: BTreeSet<usize> = self.plan.projection.iter().chain(filtered).copied().collect();
@@ -374,7 +374,7 @@ impl TickScanExec {
         stored.map(|position| value_bytes(self.plan.table_schema.field(position).data_type())).sum()
     }
 
-    /// Adds filters to the scan that become known while it runs.
+    /// Adds filters to the scan that change while it runs.
     fn with_dynamic_filters(&self, filters: Vec<Arc<dyn PhysicalExpr>>) -> TickScanExec {
         let mut plan = ReadPlan::clone(&self.plan);
         plan.dynamic.extend(filters);
@@ -406,7 +406,7 @@ fn note_stats(metrics: &ExecutionPlanMetricsSet, stats: &SelectionStats) {
     }
 }
 
-/// Pieces for each stream: rows that follow each other, about equally many.
+/// The pieces of each stream: consecutive rows, about equally many.
 fn split(pieces: Vec<SegmentRows>, rows: u64, streams_max: usize) -> Vec<Vec<SegmentRows>> {
     let stream_count = rows.div_ceil(STREAM_ROWS_MIN).clamp(1, streams_max.max(1) as u64);
     let share = rows.div_ceil(stream_count).next_multiple_of(splay_store::BLOCK_ROWS as u64).max(1);
@@ -429,7 +429,7 @@ fn split(pieces: Vec<SegmentRows>, rows: u64, streams_max: usize) -> Vec<Vec<Seg
     streams
 }
 
-/// The orders that every stream keeps.
+/// The orders that every stream preserves.
 fn orderings(
     snapshot: &TableSnapshot,
     schema: &SchemaRef,
@@ -448,8 +448,8 @@ fn orderings(
         orders.extend(time().map(|time| vec![time]));
     }
     if let Some(symbol) = symbol {
-        // Nulls stand first. Where there are none, the order is said to be the usual one of `ORDER BY`, with nulls last: said both
-        // ways, DataFusion goes by whichever it meets first and refuses plans that it made itself.
+        // Nulls come first. If there are none, the order is declared as the usual one of `ORDER BY`, with nulls last. If both were declared,
+        // DataFusion would use whichever it meets first, and refuse plans of its own.
         let no_nulls = streams.iter().flatten().all(|piece| piece.segment.entry().symbols.is_some());
         let date = if one_date { Some(Vec::new()) } else { key(DATE_COLUMN, false).map(|date| vec![date]) };
         if let (Some(mut order), Some(symbol)) = (date, key(symbol, !no_nulls)) {
@@ -462,13 +462,13 @@ fn orderings(
         orders.push(vec![date]);
     }
     if !spec.has_virtual_date() {
-        // The table's own column of that name orders nothing.
+        // A table's own column named `date` orders nothing.
         orders.retain(|order| one_date || !order.iter().any(|key| key.expr.to_string().starts_with(DATE_COLUMN)));
     }
     orders
 }
 
-/// Appends the row number to each order, if the scan reads it: rows come in the order of their numbers.
+/// Appends the row number to each order, if the scan reads it: rows are in the order of their numbers.
 fn with_row_number(
     mut orders: Vec<Vec<PhysicalSortExpr>>,
     columns: &[ColumnSource],
@@ -486,7 +486,7 @@ fn with_row_number(
     orders
 }
 
-/// Whether each date's rows come, in time, behind those of the date before. Not so where a clock goes back over midnight.
+/// Whether the rows of each date are later than those of the date before. They aren't if a clock goes back over midnight.
 fn dates_follow(streams: &[Vec<SegmentRows>]) -> bool {
     let mut bounds: Vec<(i32, i64, i64)> = Vec::new();
     for piece in streams.iter().flatten() {
@@ -499,8 +499,7 @@ fn dates_follow(streams: &[Vec<SegmentRows>]) -> bool {
     bounds.windows(2).all(|pair| pair[0].2 <= pair[1].1)
 }
 
-/// Numbers of rows in the order of the table: for each segment, by path, stretches of rows by the first, with its number. Empty
-/// where rows aren't numbered.
+/// Row numbers in the order of the table: for each segment, by path, the first row of each stretch and its number. Empty if rows aren't numbered.
 type RowNumbers = HashMap<String, Vec<(u64, i64)>>;
 
 fn row_numbers(snapshot: &TableSnapshot) -> Result<RowNumbers> {
@@ -520,7 +519,7 @@ fn row_numbers(snapshot: &TableSnapshot) -> Result<RowNumbers> {
             pieces.into_iter().for_each(|piece| number(&piece.segment, piece.rows));
         }
     }
-    // Where symbols are spread over segments, a segment's stretches are in the order of its rows, too.
+    // The stretches of a segment stay in the order of its rows, also if symbols are spread over segments.
     Ok(numbers)
 }
 
@@ -618,7 +617,7 @@ impl ExecutionPlan for TickScanExec {
         child_pushdown_result: ChildPushdownResult,
         _config: &ConfigOptions,
     ) -> Result<FilterPushdownPropagation<Arc<dyn ExecutionPlan>>> {
-        // Whoever brings a filter looks at the rows himself: here it rules out pieces. A limit counts rows that it would leave out.
+        // An operator that adds a filter evaluates it itself; here the filter only excludes pieces. A limit would count rows that the filter removes.
         let filters = child_pushdown_result.parent_filters.iter().map(|result| &result.filter);
         let dynamic: Vec<_> = filters.filter(|filter| is_dynamic(filter)).map(Arc::clone).collect();
         let result = FilterPushdownPropagation::all_unsupported(child_pushdown_result);
@@ -656,20 +655,20 @@ struct TickScanStream {
     dynamic: DynamicFilters,
     plan: Arc<ReadPlan>,
     pieces: std::collections::VecDeque<SegmentRows>,
-    /// Rows that may still be given.
+    /// Rows that may still be returned.
     remaining: usize,
     scanned: Count,
     metrics: BaselineMetrics,
 }
 
 impl TickScanStream {
-    /// The next batch that holds a row.
+    /// The next batch with at least one row.
     fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
         self.dynamic.narrow(&self.plan.snapshot, &self.plan.schema, &mut self.pieces)?;
         while self.remaining > 0 {
             let Some(piece) = self.pieces.front_mut() else { return Ok(None) };
             let rows_max = if self.plan.reads_by_range(piece)? { self.plan.batch_rows as u64 } else { DECODED_ROWS };
-            // Where every row passes, no more are read than are wanted.
+            // If every row passes, the scan reads no more rows than it has to give.
             let rows_max = if self.plan.filters.is_empty() { rows_max.min(self.remaining as u64) } else { rows_max };
             let end = piece.rows.end.min(piece.rows.start.saturating_add(rows_max));
             let part = SegmentRows { rows: piece.rows.start..end, ..piece.clone() };
@@ -724,7 +723,7 @@ impl ReadPlan {
         }
     }
 
-    /// Whether a few rows of a piece can be read for what few rows cost.
+    /// Whether reading a few rows of a piece costs only as much as these rows.
     fn reads_by_range(&self, piece: &SegmentRows) -> Result<bool> {
         let columns = self.filters.iter().flat_map(|filter| &filter.columns).chain(&self.projection);
         for column in columns {
@@ -737,7 +736,7 @@ impl ReadPlan {
         Ok(true)
     }
 
-    /// Columns of a piece by position in the table, read once.
+    /// Columns of a piece, by position in the table, each read once.
     fn columns(
         &self,
         piece: &SegmentRows,
@@ -776,7 +775,7 @@ impl ReadPlan {
     }
 
     fn row_numbers(&self, piece: &SegmentRows) -> Range<i64> {
-        // The row numbers of a piece that reaches over several stretches, as one of few symbols may, still rise.
+        // The row numbers of a piece that spans several stretches, which happens with few symbols, are still ascending.
         let stretches = self.row_numbers.get(&piece.segment.entry().path).map(Vec::as_slice).unwrap_or_default();
         let before = stretches.partition_point(|(first, _)| *first <= piece.rows.start);
         let (start, first) = before.checked_sub(1).map_or((0, 0), |place| stretches[place]);

@@ -37,7 +37,7 @@ impl OptimizerRule for DistinctInnerSide {
     }
 }
 
-/// The columns of the inner side that a semi or anti join looks at, in the side's order; none of other joins.
+/// The columns of the inner side that a semi or anti join reads, in the side's order; none for other joins.
 fn inner_columns(join: &Join) -> Vec<Column> {
     if !matches!(join.join_type, JoinType::LeftSemi | JoinType::LeftAnti | JoinType::LeftMark) || join.on.is_empty() {
         return Vec::new();

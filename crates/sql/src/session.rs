@@ -39,7 +39,7 @@ use crate::summary::Summary;
 use crate::tick::{ExplainQuery, Limits, RunOutcome, ShapedStatement, TickStatements};
 use crate::views;
 
-/// Times that a statement is planned with kept rows of materialized views whose tables change meanwhile.
+/// Attempts to plan a statement with stored rows of materialized views whose tables change meanwhile.
 const PLANNED_ANEW_MAX: usize = 3;
 
 /// Settings of a session.
@@ -47,22 +47,22 @@ const PLANNED_ANEW_MAX: usize = 3;
 pub struct SessionSettings {
     /// Bytes that a statement's sorts, joins and groups may hold before they spill or fail. Default 4 GiB.
     pub memory_bytes: usize,
-    /// Bytes that all statements together may hold. One that asks for more than is left gets [`Error::TotalMemory`]. Default: no bound
-    /// but that of each statement.
+    /// Bytes that all statements together may hold. A statement that needs more than is left gets [`Error::TotalMemory`]. Default: only the limit of
+    /// each statement.
     pub total_memory_bytes: usize,
-    /// Streams that a statement is read in. Default: as many as the machine runs at once.
+    /// Number of streams of a statement. Default: the machine's parallelism.
     pub threads: usize,
     /// Rows of a batch. Larger ones cost less per row, smaller ones keep more in cache. Default 8,192.
     pub batch_rows: usize,
-    /// Whether statements that are recognised run as tick plans. Without, DataFusion runs all of them. Default true.
+    /// Whether recognised statements run as tick plans. Otherwise DataFusion runs all of them. Default true.
     pub tick_plans: bool,
     /// Bytes of answers of tick plans that are cached for equal statements over unchanged tables.
     /// Default 0: none.
     pub result_cache_bytes: usize,
-    /// Whether the memory of each step of a tick plan is measured, which costs some microseconds and more for answers of many pieces.
-    /// `explain analyze` always does. Default false.
+    /// Whether the memory of each step of a tick plan is measured, which takes some microseconds, and longer for answers of many pieces. `explain
+    /// analyze` always does. Default false.
     pub measure_memory: bool,
-    /// Whether statements may read files, by quoted paths in the place of tables. Default false.
+    /// Whether statements may read files, by quoted paths in place of tables. Default false.
     pub files: bool,
 }
 
@@ -94,12 +94,12 @@ pub enum Parameters {
     Named(HashMap<String, ScalarValue>),
 }
 
-/// What a statement would give.
+/// The description of a statement's answer and parameters.
 #[derive(Debug, Clone)]
 pub struct Description {
-    /// Columns of the answer. One that only shows whether it can be null when it runs may differ in that.
+    /// Columns of the answer. Their nullability may differ if it is known only at run time.
     pub schema: SchemaRef,
-    /// Its placeholders in order, `$1` or `$name`, with the types that their places ask for, if they ask for one.
+    /// Its placeholders in order, `$1` or `$name`, with the types that their places require, if they require one.
     pub parameters: Vec<(String, Option<DataType>)>,
 }
 
@@ -118,19 +118,19 @@ pub struct Session {
     caller: Caller,
 }
 
-/// The memory pool of a statement, and where its peak can be read.
+/// The memory pool of a statement, and the counter of its peak.
 type Memory = (Arc<dyn MemoryPool>, Arc<AtomicUsize>);
 
-/// What a tick plan is run for.
+/// The purpose of running a tick plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Purpose {
-    /// Its rows, which may have been kept.
+    /// Its rows, which may be cached.
     Rows,
-    /// What its steps cost.
+    /// The cost of its steps.
     Costs,
 }
 
-/// What came of running a statement as a tick plan.
+/// The outcome of running a statement as a tick plan.
 #[expect(clippy::large_enum_variant, reason = "there is one a statement")]
 enum TickOutcome {
     Answer(Answer),
@@ -179,8 +179,8 @@ impl Session {
         Ok(Session { states, statements, has_catalogue: true, ..self.clone() })
     }
 
-    /// This session over snapshots of tables, with empty caches. With `begins` the snapshots of all tables are taken now; those of other tables
-    /// are taken at their first use.
+    /// This session over snapshots of tables, with empty caches. With `begins` the snapshots of all tables are taken now; otherwise each is taken at
+    /// the first use of its table.
     ///
     /// # Errors
     /// [`Error::Store`](crate::Error::Store) if the tables can't be listed, [`Error::Internal`] if it can't be set up.
@@ -195,7 +195,7 @@ impl Session {
         Ok(Session { database, settings, states, statements, materialized: Arc::default(), ..self.clone() })
     }
 
-    /// This session with the tables, and what is known of statements over them, of another one.
+    /// This session with the tables of another one, and its caches about them.
     #[must_use]
     pub fn over_tables_of(&self, other: &Session) -> Session {
         Session {
@@ -207,13 +207,13 @@ impl Session {
         }
     }
 
-    /// Whether both find the same tables, by the same rights.
+    /// Whether both sessions see the same tables, with the same rights.
     #[must_use]
     pub fn reads_as(&self, other: &Session) -> bool {
         Arc::ptr_eq(&self.states, &other.states)
     }
 
-    /// A session over the same database, threads and memory that sees what a guard lets through.
+    /// A session over the same database, threads and memory that sees only what a guard permits.
     pub(crate) fn guarded(&self, guard: Arc<Guard>) -> Result<Session> {
         let caller =
             Caller { guard: Some(Arc::clone(&guard)), user: None, manages_users: false, changes_password: false };
@@ -252,8 +252,8 @@ impl Session {
     }
 
     /// The text of a statement with numbered placeholders and known forms.
-    fn prepared<'a>(&self, text: &'a str) -> Result<Cow<'a, str>> {
-        let numbered = placeholders::numbered(text)?;
+    fn prepare_text<'a>(&self, text: &'a str) -> Result<Cow<'a, str>> {
+        let numbered = placeholders::number_placeholders(text)?;
         if !self.has_catalogue {
             return Ok(numbered);
         }
@@ -269,7 +269,7 @@ impl Session {
         &self.database
     }
 
-    /// Bytes that statements hold, those whose answers are being read among them.
+    /// Bytes that statements hold, including those whose answers are being read.
     #[must_use]
     pub fn memory_reserved(&self) -> usize {
         self.memory.reserved()
@@ -279,7 +279,7 @@ impl Session {
     ///
     /// # Errors
     /// [`Error::Statement`] for text that can't be planned, [`Error::ReadOnly`] for a statement that would change something.
-    /// What goes wrong later comes out of the [`Answer`].
+    /// Errors of the execution come out of the [`Answer`].
     pub fn sql(&self, text: &str, parameters: Parameters) -> Result<Answer> {
         self.sql_until(text, parameters, Stop::NEVER)
     }
@@ -291,7 +291,7 @@ impl Session {
     /// Those of [`Session::sql`], and [`Error::Cancelled`].
     pub fn sql_until(&self, text: &str, parameters: Parameters, stop: Stop<'_>) -> Result<Answer> {
         limits::check_text(text)?;
-        let text = &*self.prepared(text)?;
+        let text = &*self.prepare_text(text)?;
         if let Some(shown) = ShowStatement::of(text) {
             return Ok(self.answer_of(vec![self.show_users(&shown)?], Instant::now()));
         }
@@ -318,13 +318,13 @@ impl Session {
                 return Ok(answer);
             }
         }
-        // The tables change faster than statements are planned: without the rows that are kept.
+        // The tables change faster than the statement can be planned: plan it without the stored rows.
         let text = &*views::with_views(&self.views(), text, &mut views::as_written)?;
         self.run_expanded(text, parameters, stop)
     }
 
-    /// The views of the database that may be read and whose names no table of PostgreSQL's catalogue has. If their list is damaged, statements
-    /// that read an unknown name report it.
+    /// The views of the database that may be read, except those with the name of a table of PostgreSQL's catalogue. If the list of views is damaged,
+    /// statements that read an unknown name report it.
     fn views(&self) -> Arc<[View]> {
         let views = self.database.views().unwrap_or_default();
         let guard = self.caller.veil();
@@ -338,7 +338,7 @@ impl Session {
         }
     }
 
-    /// A statement with materialized views in the place of tables whose questions they answer. Their rows are those of who sees all.
+    /// A statement with materialized views in place of the tables, where they can answer it. Only callers who see all rows get stored rows.
     fn rewritten<'t>(&self, views: &[View], text: &'t str, stop: Stop<'_>) -> Cow<'t, str> {
         match self.caller.veil() {
             None => materialized::rewritten(self, views, text, stop),
@@ -346,7 +346,7 @@ impl Session {
         }
     }
 
-    /// A statement with the queries of its views, and the materialized ones that it reads.
+    /// A statement with the queries of its views, and the materialized views that it reads.
     fn with_views<'t>(&self, views: &[View], text: &'t str, stop: Stop<'_>) -> Result<(Cow<'t, str>, ViewReads)> {
         let mut reads = ViewReads::default();
         let text = views::with_views(views, text, &mut |view| match view.materialized {
@@ -356,12 +356,12 @@ impl Session {
         Ok((text, reads))
     }
 
-    /// How the rows of materialized views stand.
+    /// The cache of materialized views.
     pub(crate) fn materialized(&self) -> &MaterializedViews {
         &self.materialized
     }
 
-    /// Runs a statement that has the queries of its views.
+    /// Runs a statement that already contains the queries of its views.
     fn run_expanded(&self, text: &str, parameters: Parameters, stop: Stop<'_>) -> Result<Answer> {
         let refusal = match self.tick(text, &parameters, stop, Purpose::Rows)? {
             TickOutcome::Answer(answer) => return Ok(answer),
@@ -393,7 +393,7 @@ impl Session {
         }
     }
 
-    /// A `PIVOT` statement as a select, for which the values of its key are read first where it doesn't list them.
+    /// A `PIVOT` statement as a select. If it doesn't list the values of its key, they are read first.
     fn with_values(&self, pivot: &PivotStatement, parameters: &Parameters, stop: Stop<'_>) -> Result<String> {
         let values = pivot.queries_of_values().into_iter().map(|query| match query {
             None => Ok(Vec::new()),
@@ -402,7 +402,7 @@ impl Session {
         pivot.select(&values.collect::<Result<Vec<_>>>()?)
     }
 
-    /// What `SUMMARIZE` gives, by one statement over all columns.
+    /// The rows of `SUMMARIZE`, computed by one statement over all columns.
     fn summarize(&self, summary: &Summary, parameters: &Parameters, stop: Stop<'_>) -> Result<Answer> {
         let start = Instant::now();
         let columns = self.describe_until(&summary.source(), stop)?.schema;
@@ -414,7 +414,7 @@ impl Session {
         Ok(with_rows(answer, rows.schema(), vec![rows]))
     }
 
-    /// The answer of a statement that runs as a tick plan: on this thread, and without DataFusion but for a new shape.
+    /// Runs a statement as a tick plan, on this thread. DataFusion only plans new shapes.
     fn tick(&self, text: &str, parameters: &Parameters, stop: Stop<'_>, purpose: Purpose) -> Result<TickOutcome> {
         if !self.settings.tick_plans {
             return Ok(TickOutcome::No(None));
@@ -422,7 +422,7 @@ impl Session {
         let start = Instant::now();
         let Some(statement) = ShapedStatement::new(text, parameters) else { return Ok(TickOutcome::No(None)) };
         let mut planning = Duration::ZERO;
-        // Without memory for a tick plan it is DataFusion that runs the statement, or says that there is none.
+        // Without memory for a tick plan, DataFusion runs the statement, or reports the lack of memory.
         let Some(mut grant) = self.memory.grant(self.settings.memory_bytes) else { return Ok(TickOutcome::No(None)) };
         let limits = Limits {
             threads: self.settings.threads,
@@ -436,7 +436,7 @@ impl Session {
             match run(&statement)? {
                 RunOutcome::Unknown => {
                     let (statement, start) = (Arc::new(statement), Instant::now());
-                    // What is wrong with a statement that can't be planned, DataFusion will say.
+                    // DataFusion reports the fault of a statement that can't be planned.
                     let _ = self.learn(&statement, stop);
                     planning += start.elapsed();
                     run(&statement)
@@ -458,54 +458,41 @@ impl Session {
                 grant.shrink_to(batches.iter().map(RecordBatch::get_array_memory_size).sum());
                 let source = Source::Ready { batches: batches.into(), execution, read, _memory: Some(Box::new(grant)) };
                 let memory = AnswerMemory::new(self.settings.memory_bytes, &self.memory);
-                TickOutcome::Answer(Answer {
-                    schema,
-                    source,
-                    planning,
-                    start,
-                    rows: 0,
-                    failed: false,
-                    watches,
-                    refusal: None,
-                    memory,
-                    change: None,
-                })
+                TickOutcome::Answer(Answer::new(schema, source, (start, planning), watches, memory))
             }
             RunOutcome::Refused(reason) => TickOutcome::No(Some(reason)),
             RunOutcome::Not | RunOutcome::Unknown | RunOutcome::AsWritten => TickOutcome::No(None),
         })
     }
 
-    /// A memory pool for one statement, and where its peak can be read.
+    /// A memory pool for one statement, and the counter of its peak.
     fn pool(&self) -> Memory {
         let (pool, peak) = StatementPool::new(self.settings.memory_bytes, &self.memory);
         (Arc::new(pool), peak)
     }
 
-    /// A part of the memory of a statement, of no bytes yet.
+    /// A part of the memory of a statement, still empty.
     pub(crate) fn memory_part(&self, what: &str) -> AnswerMemoryPart {
         AnswerMemoryPart::of_statement(&self.pool().0, self.settings.memory_bytes, what)
     }
 
-    /// Rows that are there as an answer.
+    /// Rows as an answer.
     pub(crate) fn answer_of(&self, batches: Vec<RecordBatch>, start: Instant) -> Answer {
         let schema = batches.first().map_or_else(|| Arc::new(arrow::datatypes::Schema::empty()), RecordBatch::schema);
         self.answer_of_rows(schema, batches, None, start)
     }
 
-    /// The same, with their columns and the memory that they take.
+    /// The same with their schema, and the guard of their memory.
     pub(crate) fn answer_of_rows(
         &self,
         schema: SchemaRef,
         batches: Vec<RecordBatch>,
-        held: Option<HeldMemory>,
+        memory_guard: Option<HeldMemory>,
         start: Instant,
     ) -> Answer {
         let (execution, read) = (start.elapsed(), ReadStats::default());
-        let source = Source::Ready { batches: batches.into(), execution, read, _memory: held };
+        let source = Source::Ready { batches: batches.into(), execution, read, _memory: memory_guard };
         let memory = AnswerMemory::new(self.settings.memory_bytes, &self.memory);
-        let (planning, watches) = (Duration::ZERO, Watches::default());
-        let (refusal, change) = (None, None);
-        Answer { schema, source, planning, start, rows: 0, failed: false, watches, refusal, memory, change }
+        Answer::new(schema, source, (start, Duration::ZERO), Watches::default(), memory)
     }
 }

@@ -32,12 +32,12 @@ enum Kind {
 }
 
 impl ShowCreate {
-    /// The statement, if it is one.
+    /// Parses such a statement; `None` for any other.
     ///
     /// # Errors
     /// [`Error::Statement`] if no table or view of the database is named.
     pub(crate) fn of(text: &str) -> Result<Option<ShowCreate>> {
-        // Without a look at the rest of most statements.
+        // Most statements end here, after their first word.
         let start = text.trim_start();
         let begins = |word: &str| start.get(..word.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(word));
         if !["show", "--", "/*"].into_iter().any(begins) {
@@ -83,40 +83,40 @@ fn name(words: &mut TokenReader<'_>) -> Result<String> {
 }
 
 impl Session {
-    /// The statement that makes a table or a view again: `CREATE TABLE …`, without the columns that may not be read.
+    /// The statement that recreates a table or a view: `CREATE TABLE …`, without columns that the caller may not read.
     ///
     /// # Errors
     /// [`splay_store::Error::NoSuchTable`] if there is none, or none that may be read; [`splay_store::Error::Denied`] for the query of a view,
     /// which names tables, unless everything may be done.
     pub fn create_statement(&self, name: &str) -> Result<String> {
-        Ok(self.created(&ShowCreate { kind: Kind::Table, name: name.to_owned() })?.1)
+        Ok(self.name_and_statement(&ShowCreate { kind: Kind::Table, name: name.to_owned() })?.1)
     }
 
     /// The row of `SHOW CREATE`.
     pub(crate) fn show_create(&self, shown: &ShowCreate) -> Result<RecordBatch> {
-        let (name, statement) = self.created(shown)?;
+        let (name, statement) = self.name_and_statement(shown)?;
         let columns = [name, statement].map(|text| Arc::new(StringArray::from(vec![text])) as ArrayRef);
         let row = RecordBatch::try_new(ShowCreate::schema(), columns.to_vec());
         row.map_err(|error| Error::Internal { message: error.to_string() })
     }
 
-    /// Name and statement.
-    fn created(&self, shown: &ShowCreate) -> Result<(String, String)> {
+    /// The name and the statement.
+    fn name_and_statement(&self, shown: &ShowCreate) -> Result<(String, String)> {
         let name = shown.name.as_str();
         if !self.sees(name) {
             return Err(self.no_such_table(name));
         }
         match self.database().table(name) {
-            Ok(table) => self.created_table(&table, shown.kind),
+            Ok(table) => self.table_statement(&table, shown.kind),
             Err(splay_store::Error::NoSuchTable { .. }) => match self.database().view(name)? {
-                Some(view) => self.created_view(&view, shown.kind),
+                Some(view) => self.view_statement(&view, shown.kind),
                 None => Err(self.no_such_table(name)),
             },
             Err(error) => Err(error.into()),
         }
     }
 
-    fn created_table(&self, table: &Table, kind: Kind) -> Result<(String, String)> {
+    fn table_statement(&self, table: &Table, kind: Kind) -> Result<(String, String)> {
         let name = table.name();
         let read = |guard: &crate::access::Guard| guard.rights().permission(Privilege::Select, name);
         let permission = self.caller().veil().map_or(Permission::All, read);
@@ -129,7 +129,7 @@ impl Session {
         Ok((snapshot.spec().name.clone(), text))
     }
 
-    fn created_view(&self, view: &View, kind: Kind) -> Result<(String, String)> {
+    fn view_statement(&self, view: &View, kind: Kind) -> Result<(String, String)> {
         let name = &view.name;
         if self.caller().guard.is_some() {
             let is_read = self.caller().veil().is_none_or(|guard| guard.reads_view(view));

@@ -7,7 +7,7 @@ use datafusion::sql::sqlparser::keywords::{
 };
 use datafusion::sql::sqlparser::tokenizer::Token;
 
-/// Words that mean something else where the name of a new column stands.
+/// Words with another meaning in the place of a new column's name.
 const BEFORE_COLUMNS: [&str; 5] = ["primary", "unique", "constraint", "check", "foreign"];
 
 /// The statements of a text without their semicolons, and the text after the last semicolon. Semicolons in quotes and
@@ -35,13 +35,13 @@ pub fn split(text: &str) -> (Vec<&str>, &str) {
     (statements, &text[start..])
 }
 
-/// A name in quotes, with the quotes in it doubled, as statements write it.
+/// A name in double quotes, as statements write it.
 #[must_use]
 pub fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
-/// A name as statements write it, in quotes if needed.
+/// A name as statements write it, in quotes only if needed.
 pub(crate) fn as_name(name: &str) -> Cow<'_, str> {
     let begins = name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_');
     let is_plain = begins && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
@@ -56,13 +56,13 @@ pub(crate) fn as_name(name: &str) -> Cow<'_, str> {
     if is_plain && !is_reserved { Cow::Borrowed(name) } else { Cow::Owned(quoted(name)) }
 }
 
-/// Whether there is nothing but blanks and comments.
+/// Whether a text has only blanks and comments.
 #[must_use]
 pub fn is_blank(text: &str) -> bool {
     without_blanks(text).is_empty()
 }
 
-/// A text behind the blanks and comments that it begins with.
+/// A text without the blanks and comments at its beginning.
 #[must_use]
 pub fn without_blanks(text: &str) -> &str {
     let bytes = text.as_bytes();
@@ -78,7 +78,7 @@ pub fn without_blanks(text: &str) -> &str {
     &text[at..]
 }
 
-/// The largest number of a placeholder, such as 2 for `$1 + $2`; those in quotes and comments are none.
+/// The largest number of a placeholder, such as 2 for `$1 + $2`; those in quotes and comments don't count.
 #[must_use]
 pub fn placeholders(text: &str) -> usize {
     let bytes = text.as_bytes();
@@ -99,7 +99,7 @@ pub fn placeholders(text: &str) -> usize {
     largest
 }
 
-/// Behind the quote that ends what one begins; a double one is none.
+/// The position behind the closing quote; a doubled quote doesn't close.
 fn end_of_quote(bytes: &[u8], start: usize, quote: u8) -> usize {
     let mut at = start + 1;
     while at < bytes.len() {
@@ -116,7 +116,7 @@ fn end_of_line(bytes: &[u8], start: usize) -> usize {
     bytes[start..].iter().position(|byte| *byte == b'\n').map_or(bytes.len(), |length| start + length + 1)
 }
 
-/// The end of a comment, in which there may be other comments.
+/// The end of a comment, which may contain other comments.
 fn end_of_comment(bytes: &[u8], start: usize) -> usize {
     let (mut depth, mut at) = (0, start);
     while at < bytes.len() {

@@ -18,7 +18,7 @@ use splay_store::ColumnType;
 use crate::error::{Error, Result, fault};
 use crate::syntax::{is_word, solid};
 
-/// Aggregates of one column.
+/// Number of aggregates of one column.
 const MEASURES: usize = 9;
 
 /// A `SUMMARIZE` statement.
@@ -28,7 +28,7 @@ pub(crate) struct Summary {
     relation: String,
 }
 
-/// What a column is, as far as its aggregates go.
+/// The kind of a column, which decides its aggregates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Whole,
@@ -56,9 +56,9 @@ impl Kind {
 }
 
 impl Summary {
-    /// The statement, if it is one.
+    /// Parses such a statement; `None` for any other.
     pub(crate) fn of(text: &str) -> Option<Summary> {
-        // Without a look at the rest of most statements.
+        // Most statements end here, after their first word.
         let start = text.trim_start();
         let begins = |word: &str| start.get(..word.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(word));
         if !["summarize", "--", "/*"].into_iter().any(begins) {
@@ -80,12 +80,12 @@ impl Summary {
         Some(Summary { relation })
     }
 
-    /// The query of the columns.
+    /// The query that reads the columns.
     pub(crate) fn source(&self) -> String {
         format!("SELECT * FROM {}", self.relation)
     }
 
-    /// The select that aggregates all columns, each as [`MEASURES`] of its own, behind the number of rows.
+    /// The select that aggregates all columns: the number of rows, and then [`MEASURES`] of each column.
     pub(crate) fn select(&self, columns: &Schema) -> String {
         let mut measures = vec!["count(*)".to_owned()];
         for (place, field) in columns.fields().iter().enumerate() {
@@ -113,7 +113,7 @@ impl Summary {
     /// The rows of the answer.
     ///
     /// # Errors
-    /// [`Error::Internal`] for a row that isn't one of the select's.
+    /// [`Error::Internal`] for a row that doesn't come from that select.
     pub(crate) fn rows(&self, columns: &Schema, measured: &[RecordBatch]) -> Result<RecordBatch> {
         let wrong = |what: String| Error::Internal { message: format!("SUMMARIZE {}: {what}", self.relation) };
         let Some(row) = measured.iter().find(|batch| batch.num_rows() == 1) else {
@@ -134,7 +134,7 @@ impl Summary {
                     true => as_time(measure, field.data_type(), number == 2),
                     false => Arc::clone(measure),
                 };
-                texts[number].push(shown(&value).map_err(|error| wrong(error.to_string()))?);
+                texts[number].push(first_text(&value).map_err(|error| wrong(error.to_string()))?);
             }
             unique.push(whole(&measures[1]));
             let there = whole(&measures[0]).unwrap_or(0);
@@ -194,7 +194,7 @@ fn measures_of(column: &str, kind: Kind) -> [String; MEASURES] {
     [format!("count({column})"), distinct, least, greatest, average, deviation, q25, q50, q75]
 }
 
-/// The whole number that an array begins with.
+/// The whole number at the beginning of an array.
 fn whole(array: &ArrayRef) -> Option<i64> {
     if array.is_empty() || array.is_null(0) || *array.data_type() == DataType::Null {
         return None;
@@ -223,7 +223,7 @@ fn as_time(microseconds: &ArrayRef, data_type: &DataType, is_average: bool) -> A
 }
 
 /// The first value as text.
-fn shown(array: &ArrayRef) -> Result<Option<String>, arrow::error::ArrowError> {
+fn first_text(array: &ArrayRef) -> Result<Option<String>, arrow::error::ArrowError> {
     if array.is_empty() || array.is_null(0) || *array.data_type() == DataType::Null {
         return Ok(None);
     }

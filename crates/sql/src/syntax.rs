@@ -1,4 +1,4 @@
-//! Clauses that the SQL parser doesn't read, written so that it does.
+//! Rewrites clauses that the SQL parser doesn't read into forms that it reads.
 //!
 //! | Written | Read as |
 //! | --- | --- |
@@ -27,26 +27,26 @@ pub(crate) use self::sample_by::SAMPLE;
 pub(crate) use self::time_travel::snapshot_of;
 use crate::error::{Result, fault};
 
-/// A `*` of the columns whose names fit a pattern.
+/// The function that stands for a `*` of the columns whose names match a pattern.
 pub(crate) const STAR: &str = "__star";
 
-/// Several columns in the place of one argument.
+/// The function that stands for several columns in place of one argument.
 pub(crate) const UNPACKED: &str = "__unpacked_columns";
 
-/// What `EXCLUDE` is followed by in a frame.
+/// The words that may follow `EXCLUDE` in a frame.
 const EXCLUSIONS: [(&[&str], &str); 4] =
     [(&["current", "row"], "current row"), (&["group"], "group"), (&["ties"], "ties"), (&["no", "others"], "")];
 
-/// Rewrites what there is of these clauses; whether there was any.
+/// Rewrites these clauses, and returns whether there were any.
 ///
 /// # Errors
 /// [`Error::Statement`](crate::Error::Statement) for a clause that isn't complete.
 pub(crate) fn rewrite(tokens: &mut Vec<Token>) -> Result<bool> {
     let mut rewritten = false;
-    // From the last to the first, so that places before stay as they are.
+    // Backwards, so that earlier positions stay valid.
     for at in (0..tokens.len()).rev() {
         if let (Token::Number(_, false), Some(Token::Word(_))) = (&tokens[at], tokens.get(at + 1)) {
-            rewritten |= grouped_digits(tokens, at);
+            rewritten |= join_digit_groups(tokens, at);
         } else if is_word(&tokens[at], "exclude") {
             rewritten |= exclusion(tokens, at);
         } else if is_word(&tokens[at], "latest") {
@@ -60,12 +60,12 @@ pub(crate) fn rewrite(tokens: &mut Vec<Token>) -> Result<bool> {
         } else if is_word(&tokens[at], "materialized") {
             rewritten |= hint_of_table(tokens, at);
         } else if is_word(&tokens[at], "filter") {
-            rewritten |= filtered(tokens, at);
+            rewritten |= complete_filter(tokens, at);
         } else if tokens[at] == Token::Mul {
             if tokens.get(at + 1) == Some(&Token::Mul) {
                 return fault("there is no operator **: write power(x, y)");
             }
-            rewritten |= unpacked(tokens, at) || patterned(tokens, at);
+            rewritten |= mark_unpacked(tokens, at) || rewrite_pattern(tokens, at);
         }
     }
     Ok(rewritten)
@@ -97,7 +97,7 @@ pub(crate) fn has_alias(tokens: &[Token], behind: usize) -> bool {
     }
 }
 
-/// The place behind some words, if they stand there.
+/// The position behind some words, if they come next.
 fn behind(tokens: &[Token], mut at: usize, words: &[&str]) -> Option<usize> {
     for word in words {
         at = solid(tokens, at);
@@ -107,8 +107,8 @@ fn behind(tokens: &[Token], mut at: usize, words: &[&str]) -> Option<usize> {
     Some(at)
 }
 
-/// Joins a number with the digits behind its underscore. A word right behind a number can be no alias of anyone's.
-fn grouped_digits(tokens: &mut Vec<Token>, at: usize) -> bool {
+/// Joins a number with the digits behind its underscore. A word directly behind a number can't be an alias.
+fn join_digit_groups(tokens: &mut Vec<Token>, at: usize) -> bool {
     let (Token::Number(number, false), Some(Token::Word(word))) = (&tokens[at], tokens.get(at + 1)) else {
         return false;
     };
@@ -123,7 +123,7 @@ fn grouped_digits(tokens: &mut Vec<Token>, at: usize) -> bool {
     true
 }
 
-/// The token before a place that isn't white space.
+/// The last token before a position that isn't white space.
 pub(crate) fn before(tokens: &[Token], at: usize) -> Option<&Token> {
     tokens[..at].iter().rev().find(|token| !matches!(token, Token::Whitespace(_)))
 }
@@ -140,7 +140,7 @@ fn hint_of_table(tokens: &mut [Token], at: usize) -> bool {
     };
     let is_query = tokens.get(solid(tokens, at + 1)) == Some(&Token::LParen);
     if is_query {
-        // Places before stay as they are.
+        // Earlier positions stay valid.
         for place in [start, at] {
             tokens[place] = Token::Whitespace(Whitespace::Space);
         }
@@ -149,7 +149,7 @@ fn hint_of_table(tokens: &mut [Token], at: usize) -> bool {
 }
 
 /// `FILTER (c)` behind a call is `FILTER (WHERE c)`.
-fn filtered(tokens: &mut Vec<Token>, at: usize) -> bool {
+fn complete_filter(tokens: &mut Vec<Token>, at: usize) -> bool {
     let bracket = solid(tokens, at + 1);
     let is_clause = before(tokens, at) == Some(&Token::RParen) && tokens.get(bracket) == Some(&Token::LParen);
     if !is_clause || tokens.get(solid(tokens, bracket + 1)).is_none_or(|token| is_word(token, "where")) {
@@ -159,7 +159,7 @@ fn filtered(tokens: &mut Vec<Token>, at: usize) -> bool {
     true
 }
 
-fn unpacked(tokens: &mut Vec<Token>, at: usize) -> bool {
+fn mark_unpacked(tokens: &mut Vec<Token>, at: usize) -> bool {
     let Some(bracket) = behind(tokens, at + 1, &["columns"]) else { return false };
     let is_argument = matches!(before(tokens, at), Some(Token::LParen | Token::Comma));
     if !is_argument || tokens.get(solid(tokens, bracket)) != Some(&Token::LParen) {
@@ -169,7 +169,7 @@ fn unpacked(tokens: &mut Vec<Token>, at: usize) -> bool {
     true
 }
 
-fn patterned(tokens: &mut Vec<Token>, at: usize) -> bool {
+fn rewrite_pattern(tokens: &mut Vec<Token>, at: usize) -> bool {
     let is_item = before(tokens, at).is_some_and(|token| {
         *token == Token::Comma || ["select", "distinct", "all"].iter().any(|word| is_word(token, word))
     });
@@ -211,7 +211,7 @@ fn exclusion(tokens: &mut Vec<Token>, at: usize) -> bool {
     true
 }
 
-/// The bracket around a place.
+/// The opening bracket around a position.
 fn opening(tokens: &[Token], at: usize) -> Option<usize> {
     let mut depth = 0usize;
     for place in (0..at).rev() {

@@ -20,12 +20,12 @@ static FULL_TIME: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
     Arc::new(ScalarUDF::from(FullTime { signature }))
 });
 
-/// A text in full, if it is a time that isn't.
-pub(crate) fn completed(text: Expr) -> Expr {
+/// Completes a text, if it is an abbreviated time.
+pub(crate) fn complete_time(text: Expr) -> Expr {
     FULL_TIME.call(vec![text])
 }
 
-/// Whether an expression is one of [`completed`].
+/// Whether an expression is a call that [`complete_time`] made.
 pub(crate) fn is_completed(expr: &Expr) -> bool {
     matches!(expr, Expr::ScalarFunction(call) if call.func.name() == FULL_TIME.name())
 }
@@ -71,7 +71,7 @@ fn in_block(texts: &ArrayRef) -> ArrayRef {
     }
 }
 
-/// `None` if all times among the texts are in full.
+/// `None` if all times among the texts are complete.
 fn in_texts<O: OffsetSizeTrait>(texts: &GenericStringArray<O>) -> Option<ArrayRef> {
     let has_short = texts.iter().flatten().any(is_short);
     has_short.then(|| {

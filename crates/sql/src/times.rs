@@ -1,4 +1,4 @@
-//! Values compared with times: texts without seconds, and with parts of one digit, are times; numbers beside a date are errors.
+//! Values that are compared with times: texts without seconds and with one-digit parts count as times; numbers beside a date are errors.
 //!
 //! - `time >= '2024-03-04 09:30'`, `TIMESTAMP '2024-03-04 09:30Z'` and `to_timestamp('2024-03-04 09:30')` are read as
 //!   if they had `:00` after the minute, and `'2024-3-4 9:30'` as if it had zeros, because Arrow's parser requires both.
@@ -17,7 +17,7 @@ use splay_functions::walk::{Walk, WalkPlan};
 use crate::numbers::{rewritten, schema_below};
 use crate::{pushdown, text_times};
 
-/// The plan with times in full.
+/// The plan with complete times.
 ///
 /// # Errors
 /// A plan error for a date that is compared with a number.
@@ -76,10 +76,10 @@ fn is_text_to_complete(expr: &Expr, schema: &DFSchema) -> bool {
         && expr.get_type(schema).is_ok_and(|data_type| pushdown::is_text(&data_type))
 }
 
-fn completed(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+fn complete_time(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let is_time = |expr: &Expr| matches!(expr.get_type(schema), Ok(DataType::Timestamp(_, _)));
     let to_seconds = |expr: Expr| match is_text_to_complete(&expr, schema) {
-        true => text_times::completed(expr),
+        true => text_times::complete_time(expr),
         false => to_seconds(expr),
     };
     let boxed = |side: Box<Expr>| Box::new(to_seconds(*side));
@@ -110,7 +110,7 @@ fn completed(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     })
 }
 
-/// Whether a function makes a time of a text.
+/// Whether a function converts a text to a time.
 fn is_of_text(function: &ScalarUDF) -> bool {
     function.name().starts_with("to_timestamp")
 }
@@ -123,21 +123,21 @@ fn to_seconds(expr: Expr) -> Expr {
     }
 }
 
-/// The text of a literal that is a time and isn't written in full.
+/// The text of a literal that is an abbreviated time.
 fn short(expr: &Expr) -> Option<&str> {
     let Expr::Literal(ScalarValue::Utf8(Some(text)), _) = expr else { return None };
     is_short(text).then_some(text)
 }
 
-/// Whether a text is a time that isn't written in full: to the minute, or with a month, a day or an hour of one digit.
+/// Whether a text is an abbreviated time: to the minute, or with a month, a day or an hour of one digit.
 pub(crate) fn is_short(text: &str) -> bool {
-    // Most texts are in full, which four bytes tell.
+    // Four bytes show that most texts are complete.
     let is_full =
         matches!(text.as_bytes(), [_, _, _, _, b'-', _, _, b'-', _, _, b' ' | b'T', _, _, b':', _, _, b':', ..]);
     !is_full && ShortTime::of(text).is_some_and(|time| !time.is_full())
 }
 
-/// A text that is cast to a time, in full if it [is short](is_short), as Arrow's parser asks for it.
+/// A text that is cast to a time, completed if it [is short](is_short), as Arrow's parser requires.
 pub(crate) fn full_time(text: &str) -> Cow<'_, str> {
     match ShortTime::of(text).filter(|time| !time.is_full()) {
         Some(time) => Cow::Owned(time.in_full()),
@@ -145,7 +145,7 @@ pub(crate) fn full_time(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// The parts of a text that is a date, or a date and a time.
+/// The parts of a text that is a date, or a date with a time.
 struct ShortTime<'a> {
     year: &'a str,
     month: &'a str,
@@ -153,16 +153,16 @@ struct ShortTime<'a> {
     clock: Option<ShortClock<'a>>,
 }
 
-/// The parts behind a date.
+/// The parts behind the date.
 struct ShortClock<'a> {
     separator: char,
     hour: &'a str,
     minute: &'a str,
-    /// What stands behind the minute, a colon first if these are seconds.
+    /// The text behind the minute; it begins with a colon if seconds follow.
     rest: &'a str,
 }
 
-/// One or two digits from the front, and what is behind them.
+/// One or two leading digits, and the rest.
 fn digits(text: &str) -> Option<(&str, &str)> {
     let count = text.bytes().take(2).take_while(u8::is_ascii_digit).count();
     (count > 0).then(|| text.split_at(count))

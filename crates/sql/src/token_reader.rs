@@ -1,4 +1,4 @@
-//! The words of a statement, read one after the other.
+//! Reads the tokens of a statement one by one.
 
 use datafusion::sql::sqlparser::tokenizer::Token;
 use splay_store::ColumnType;
@@ -31,7 +31,7 @@ impl TokenReader<'_> {
         text(&self.tokens[begin..self.at])
     }
 
-    /// What stands between a bracket, which is next, and the one that closes it.
+    /// Reads the text between a bracket, which is next, and the one that closes it.
     pub(crate) fn within_brackets(&mut self) -> Result<String> {
         self.expect(&Token::LParen, "(")?;
         let (begin, mut depth) = (self.at, 1usize);
@@ -51,7 +51,7 @@ impl TokenReader<'_> {
         fault("a bracket is not closed")
     }
 
-    /// What commas part between a bracket, which is next, and the one that closes it; nothing for `()`.
+    /// Reads the items between a bracket, which is next, and the one that closes it, separated by commas; none for `()`.
     pub(crate) fn items(&mut self) -> Result<Vec<String>> {
         let (begin, mut items) = (self.at, Vec::new());
         self.within_brackets()?;
@@ -71,7 +71,7 @@ impl TokenReader<'_> {
         }
     }
 
-    /// Whether nothing is left.
+    /// Whether no token is left.
     pub(crate) fn is_at_end(&mut self) -> bool {
         self.peek().is_none()
     }
@@ -91,14 +91,14 @@ impl TokenReader<'_> {
         self.peek() == Some(&Token::LParen)
     }
 
-    /// All that is left, as text.
+    /// Reads all the rest as text.
     pub(crate) fn take_rest(&mut self) -> String {
         let rest = self.rest();
         self.at = self.tokens.len();
         rest
     }
 
-    /// Takes some words from the end, if they stand there.
+    /// Removes some words from the end, if they are there.
     pub(crate) fn without_end(&mut self, words: &[&str]) -> Option<()> {
         let mut end = self.tokens.len();
         for word in words.iter().rev() {
@@ -110,7 +110,7 @@ impl TokenReader<'_> {
         Some(())
     }
 
-    /// Takes the clause that a word outside of brackets begins from the end. Returns what stands behind the word.
+    /// Removes the clause that a word outside of brackets begins from the end, and returns the text behind the word.
     pub(crate) fn take_last_clause(&mut self, word: &str) -> Option<String> {
         let (begin, behind) = self.find(&[word])?;
         let clause = text(&self.tokens[behind..]);
@@ -118,7 +118,7 @@ impl TokenReader<'_> {
         Some(clause)
     }
 
-    /// Steps over some words, if they stand there.
+    /// Reads some words, if they come next.
     pub(crate) fn take(&mut self, words: &[&str]) -> bool {
         let mut at = self.at;
         for word in words {
@@ -163,7 +163,7 @@ impl TokenReader<'_> {
         Ok(name.replace("\"\"", "\""))
     }
 
-    /// The name of a table, before which the schema `public` may stand, and the catalog before that.
+    /// Reads the name of a table, with an optional schema `public` and catalog before it.
     pub(crate) fn table(&mut self) -> Result<String> {
         let mut names = vec![self.name("a table")?];
         while self.peek() == Some(&Token::Period) {
@@ -182,7 +182,7 @@ impl TokenReader<'_> {
         }
     }
 
-    /// A name that a table gets in the place of another, in the same schema.
+    /// Reads a new name of a table, in the same schema.
     pub(crate) fn new_table(&mut self) -> Result<String> {
         let table = self.name("a table")?;
         match self.peek() {
@@ -191,7 +191,7 @@ impl TokenReader<'_> {
         }
     }
 
-    /// Names in brackets.
+    /// Reads names in brackets.
     pub(crate) fn names(&mut self) -> Result<Vec<String>> {
         self.expect(&Token::LParen, "(")?;
         let names = self.bare_names()?;
@@ -199,7 +199,7 @@ impl TokenReader<'_> {
         Ok(names)
     }
 
-    /// Names with commas between them.
+    /// Reads names separated by commas.
     pub(crate) fn bare_names(&mut self) -> Result<Vec<String>> {
         let mut names = vec![self.name("a column")?];
         while self.peek() == Some(&Token::Comma) {
@@ -209,7 +209,7 @@ impl TokenReader<'_> {
         Ok(names)
     }
 
-    /// Whether a bracket that stands here begins a query.
+    /// Whether a bracket that opens next begins a query.
     pub(crate) fn begins_query(&self) -> bool {
         let next = solid(self.tokens, self.at + 1);
         let begins = |word: &&str| self.tokens.get(next).is_some_and(|token| is_word(token, word));
@@ -217,7 +217,7 @@ impl TokenReader<'_> {
             || self.tokens.get(next) == Some(&Token::LParen)
     }
 
-    /// A type, by our names or by those of SQL.
+    /// Reads a type, by our names or by those of SQL.
     pub(crate) fn column_type(&mut self) -> Result<ColumnType> {
         let mut text = self.name("a type")?.to_lowercase();
         for more in ["precision", "varying"] {
@@ -235,7 +235,7 @@ impl TokenReader<'_> {
         type_of(&text)
     }
 
-    /// Up to one of some words or a comma that no bracket is around.
+    /// Reads up to one of some words, or a comma outside of brackets.
     pub(crate) fn until(&mut self, words: &[&str]) -> String {
         let (begin, mut depth) = (self.at, 0usize);
         while let Some(token) = self.tokens.get(self.at) {
@@ -259,7 +259,7 @@ impl TokenReader<'_> {
         is_word(&self.tokens[self.at], "from") && before.is_some_and(|token| is_word(token, "distinct"))
     }
 
-    /// What is left up to the first of some words outside of brackets, which stays next, or all of it.
+    /// Reads the text up to the first of some words outside of brackets, which stays next, or to the end.
     pub(crate) fn up_to(&mut self, words: &[&str]) -> String {
         let end = words.iter().filter_map(|word| Some(self.find(&[word])?.0)).min().unwrap_or(self.tokens.len());
         let begin = std::mem::replace(&mut self.at, end);
@@ -271,7 +271,7 @@ impl TokenReader<'_> {
         self.peek().is_some_and(|token| is_word(token, word))
     }
 
-    /// What stands behind `WHERE`, if that is next: all the rest.
+    /// Reads all text behind `WHERE`, if that is next.
     pub(crate) fn condition(&mut self) -> Result<Option<String>> {
         if !self.take(&["where"]) {
             return Ok(None);
@@ -284,18 +284,18 @@ impl TokenReader<'_> {
         text(&self.tokens[self.at..])
     }
 
-    /// Whether there is a semicolon, which is none at the end.
+    /// Whether there is a semicolon other than at the end.
     pub(crate) fn has_semicolon(&self) -> bool {
         self.tokens.contains(&Token::SemiColon)
     }
 
-    /// The first words, however far was read.
+    /// The first words of the statement, wherever the reader is.
     pub(crate) fn first_words(&self, count: usize) -> String {
         let words = self.tokens.iter().filter(|token| !matches!(token, Token::Whitespace(_)));
         words.take(count).map(ToString::to_string).collect::<Vec<_>>().join(" ")
     }
 
-    /// Reads up to some words outside of brackets, and over them, or to the end. Returns the text before them, and whether they were found.
+    /// Reads up to and including some words outside of brackets, or to the end. Returns the text before them, and whether they were found.
     pub(crate) fn take_up_to(&mut self, words: &[&str]) -> (String, bool) {
         let (begin, place) = (self.at, self.find(words));
         let (end, behind) = place.unwrap_or((self.tokens.len(), self.tokens.len()));
@@ -350,14 +350,14 @@ fn type_of(text: &str) -> Result<ColumnType> {
         "real" | "float4" => C::Float32,
         "double" | "float" | "float8" => C::Float64,
         "numeric" | "decimal" if arguments.is_empty() => C::Decimal { precision: 18, scale: 3 },
-        "numeric" => return parsed(&format!("decimal({arguments}")),
+        "numeric" => return parse_type(&format!("decimal({arguments}")),
         "timestamptz" | "timestamp_ns" | "datetime" => C::Timestamp,
         "varchar" | "string" | "char" | "character" => C::Text,
-        _ => return parsed(text),
+        _ => return parse_type(text),
     })
 }
 
-fn parsed(text: &str) -> Result<ColumnType> {
+fn parse_type(text: &str) -> Result<ColumnType> {
     match text.parse() {
         Ok(column_type) => Ok(column_type),
         Err(message) => fault(message),

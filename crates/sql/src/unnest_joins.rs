@@ -1,4 +1,4 @@
-//! `unnest` of lists that a row beside it has: `FROM t, unnest(t.x) AS u(v)`, `LEFT JOIN LATERAL unnest(t.x) AS u(v) ON true`.
+//! `unnest` of a row's own lists in `FROM`: `FROM t, unnest(t.x) AS u(v)`, `LEFT JOIN LATERAL unnest(t.x) AS u(v) ON true`.
 //!
 //! DataFusion 55.2 plans such lists as a query that reads columns from around it, and has no plan for a join with one. Here the lists are
 //! computed over the rows of the left side, whose columns go along, so that no join is left:
@@ -25,7 +25,7 @@ use datafusion::logical_expr::utils::conjunction;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, lit};
 use splay_functions::walk::{Walk, WalkPlan};
 
-/// The plan without joins to lists of the left side's rows. Other queries that read columns from around them stay as they are.
+/// The plan without joins to lists of the left side's rows. Other correlated queries stay as they are.
 ///
 /// # Errors
 /// A plan error for a left join on a condition.
@@ -40,13 +40,13 @@ pub(crate) fn without_joins(plan: LogicalPlan) -> Result<LogicalPlan> {
     }
     let mut number = 0;
     let rewritten = plan.rewrite_steps_up(|node| match node {
-        LogicalPlan::Join(join) => joined(join, &mut number),
+        LogicalPlan::Join(join) => rewrite_join(join, &mut number),
         other => Ok(Transformed::no(other)),
     });
     Ok(rewritten?.data)
 }
 
-fn joined(join: Join, number: &mut usize) -> Result<Transformed<LogicalPlan>> {
+fn rewrite_join(join: Join, number: &mut usize) -> Result<Transformed<LogicalPlan>> {
     let keeps_rows = match join.join_type {
         JoinType::Inner => false,
         JoinType::Left => true,
@@ -79,7 +79,7 @@ fn joined(join: Join, number: &mut usize) -> Result<Transformed<LogicalPlan>> {
     plan.build().map(Transformed::yes)
 }
 
-/// The query that a relation is, if it reads columns from around it.
+/// The query of a relation, if it is correlated.
 fn query_of(relation: &LogicalPlan) -> Option<&Subquery> {
     match relation {
         LogicalPlan::SubqueryAlias(alias) => query_of(&alias.input),
@@ -88,18 +88,17 @@ fn query_of(relation: &LogicalPlan) -> Option<&Subquery> {
     }
 }
 
-/// The steps of a query over the rows of the left side, in the place of its one row without columns.
+/// The steps of a query over the rows of the left side, in place of its single row without columns.
 struct Lists<'a> {
     left: &'a Arc<LogicalPlan>,
     keeps_rows: bool,
     has_lists: bool,
-    /// How many columns got a name of their own. Names of the query may also be those of the left side.
+    /// The number of renamed columns. The query may use names of the left side.
     number: &'a mut usize,
 }
 
 impl Lists<'_> {
-    /// A plan with the left side's columns and further ones, and those of its columns that are the query's; `None` for steps that aren't
-    /// supported.
+    /// A plan with the left side's columns and further ones, and the query's own among these; `None` for unsupported steps.
     fn over(&mut self, plan: &LogicalPlan) -> Result<Option<(LogicalPlan, Vec<Column>)>> {
         match plan {
             LogicalPlan::EmptyRelation(empty) if empty.produce_one_row => {
@@ -142,7 +141,7 @@ impl Lists<'_> {
             let Some(expr) = bound(&expr.clone().unalias(), of, columns)? else { return Ok(None) };
             match expr {
                 Expr::Column(item) if columns.contains(&item) => items.push(item),
-                // Above a left join's lists.
+                // Steps above the lists of a left join aren't supported.
                 _ if self.has_lists && self.keeps_rows => return Ok(None),
                 expr => {
                     let name = self.name();
@@ -191,7 +190,7 @@ impl Lists<'_> {
     }
 }
 
-/// An expression over other columns, with those from around the query among them; `None` for one that has a query in it.
+/// An expression over other columns, with the outer ones in place; `None` if it contains a query.
 fn bound(expr: &Expr, of: &LogicalPlan, columns: &[Column]) -> Result<Option<Expr>> {
     let has_query =
         expr.exists(|expr| Ok(matches!(expr, Expr::ScalarSubquery(_) | Expr::Exists(_) | Expr::InSubquery(_))))?;

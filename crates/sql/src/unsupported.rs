@@ -1,4 +1,4 @@
-//! Refuses by name clauses that the parser accepts and nothing executes.
+//! Refuses by name clauses that the parser accepts and no operator executes.
 //!
 //! The parser accepts the dialects of many systems, and DataFusion ignores parts of a parsed statement that it
 //! doesn't support: `select * from t tablesample (10)` would count all rows. Each function here destructures a node
@@ -20,10 +20,10 @@ use crate::joins;
 use crate::resolve::is_unnest;
 use crate::syntax::is_word;
 
-/// Window functions that can leave out nulls, besides the aggregates that say so.
+/// Window functions that can ignore nulls, besides the aggregates that declare it.
 const WINDOW_FUNCTIONS_WITH_NULL_TREATMENT: [&str; 5] = ["first_value", "lag", "last_value", "lead", "nth_value"];
 
-/// Words of other systems' clauses that the parser stumbles over, and what to write.
+/// Words of other systems' clauses that the parser can't read, and their equivalents.
 const WORDS: [(&[&str], &str); 4] = [
     (&["latest", "by"], "LATEST BY: write LATEST ON time PARTITION BY symbol"),
     (&["positional", "join"], "POSITIONAL JOIN: join by row_number() of both sides"),
@@ -31,7 +31,7 @@ const WORDS: [(&[&str], &str); 4] = [
     (&["using", "sample"], "USING SAMPLE"),
 ];
 
-/// Checks what can't be parsed.
+/// Refuses clauses that can't be parsed.
 ///
 /// # Errors
 /// [`Error::Statement`], which names the clause.
@@ -50,22 +50,22 @@ pub(crate) fn check_words(tokens: &[Token]) -> Result<()> {
     Ok(())
 }
 
-/// Fails if something is there that isn't supported.
+/// Fails with the name of an unsupported part, if it is present.
 fn refuse(is_there: bool, what: &str) -> Result<()> {
     if is_there { fault(format!("{what} isn't supported")) } else { Ok(()) }
 }
 
-/// Fails with what has to be changed.
+/// Fails with the necessary change, if something is wrong.
 fn needs(is_wrong: bool, what: &str) -> Result<()> {
     if is_wrong { fault(what) } else { Ok(()) }
 }
 
-/// Checks what surrounds a select: clauses of a query.
+/// Checks the clauses of a query around its select.
 ///
 /// # Errors
 /// [`Error::Statement`], which names the clause.
 pub(crate) fn check_query(query: &Query) -> Result<()> {
-    // The planner refuses the pipe operators that it doesn't know.
+    // The planner itself refuses unknown pipe operators.
     let Query {
         with,
         body,
@@ -79,7 +79,7 @@ pub(crate) fn check_query(query: &Query) -> Result<()> {
         pipe_operators: _,
     } = query;
     for expression in with.iter().flat_map(|with| &with.cte_tables) {
-        // Whether it is materialized changes no row.
+        // The hint doesn't change the rows.
         let Cte { alias, query: _, from, materialized: _, closing_paren_token: _ } = expression;
         check_alias(alias)?;
         refuse(from.is_some(), "FROM behind a common table expression")?;
@@ -101,10 +101,10 @@ pub(crate) fn check_query(query: &Query) -> Result<()> {
     refuse(format_clause.is_some(), "FORMAT")
 }
 
-/// Checks what rows are put together by.
+/// Checks set operations.
 fn check_body(body: &SetExpr) -> Result<()> {
     let SetExpr::SetOperation { op, set_quantifier, left, right } = body else { return Ok(()) };
-    // DataFusion 55.2 would leave rows out, or give them, as often as the left side has them.
+    // DataFusion 55.2 would ignore the counts of the right side.
     let counts = matches!(set_quantifier, SetQuantifier::All | SetQuantifier::AllByName);
     refuse(
         counts && *op != SetOperator::Union,
@@ -188,7 +188,7 @@ fn check_alias(alias: &TableAlias) -> Result<()> {
 
 fn check_joins(from: &TableWithJoins) -> Result<()> {
     let TableWithJoins { relation: _, joins } = from;
-    // Joins by time have their condition in a marker behind them, and need none on other columns.
+    // The condition of a join by time is in the marker behind it.
     let is_by_time = joins::is_by_time(from);
     joins.iter().try_for_each(|Join { relation: _, global, join_operator }| {
         refuse(*global, "GLOBAL JOIN")?;
@@ -242,12 +242,12 @@ pub(crate) fn check_relation(relation: &TableFactor) -> Result<()> {
             alias.iter().try_for_each(check_alias)?;
             check_joins(table_with_joins)
         }
-        // The planner refuses the others, and what it doesn't know of these.
+        // The planner refuses the other kinds, and unknown parts of these.
         _ => Ok(()),
     }
 }
 
-/// Checks what a call says besides its arguments.
+/// Checks the parts of a call besides its arguments.
 ///
 /// # Errors
 /// [`Error::Statement`], which names the clause.

@@ -19,13 +19,13 @@ use crate::limits;
 use crate::statements::quoted;
 use crate::syntax::{is_word, solid};
 
-/// Words that queries begin with.
+/// First words of queries.
 const QUERIES: [&str; 6] = ["select", "with", "from", "values", "table", "unpivot"];
 
-/// Views that may read one another, from the first to the last.
+/// Most levels of views that read each other.
 const NESTED_MAX: usize = 64;
 
-/// The statement with the queries of the views that it reads, as `query_of` gives them.
+/// Adds the queries of the views that a statement reads, as `query_of` returns them.
 ///
 /// # Errors
 /// [`Error::Statement`](crate::Error::Statement) for views that read each other in a circle, for a commit of a view, and for texts that become too long.
@@ -58,12 +58,12 @@ pub(crate) fn with_views<'t>(
     Ok(Cow::Owned(text))
 }
 
-/// Where the name of a view is in a text.
+/// The uses of a view's name in a text.
 #[derive(Debug, Default)]
 struct ViewMentions {
     /// The statement has a query of this name in a `WITH`.
     is_defined: bool,
-    /// Where it names a relation, with the schema before it.
+    /// The places where its name is a relation, with the schema before it.
     places: Vec<Range<usize>>,
 }
 
@@ -71,9 +71,9 @@ struct ViewMentions {
 struct NeededViews<'a, 'q> {
     views: &'a [View],
     query_of: &'q mut dyn FnMut(&View) -> Result<String>,
-    /// The views that are being looked into, each read by the one before.
+    /// The views that are being resolved, each read by the one before.
     path: Vec<&'a str>,
-    /// Name and text of each, behind those that it reads.
+    /// Name and text of each view, behind the views that it reads.
     queries: Vec<(&'a str, String)>,
 }
 
@@ -82,7 +82,7 @@ impl<'a, 'q> NeededViews<'a, 'q> {
         NeededViews { views, query_of, path: Vec::new(), queries: Vec::new() }
     }
 
-    /// Adds the views that a text reads. Takes the schema from before their names, which a query of a `WITH` has none of.
+    /// Adds the views that a text reads. Removes the schema before their names, because a query of a `WITH` has none.
     fn add_those_of(&mut self, tokens: &mut Vec<Token>) -> Result<()> {
         let mut removed = Vec::new();
         for (number, mentions) in self.mentions(tokens) {
@@ -102,7 +102,7 @@ impl<'a, 'q> NeededViews<'a, 'q> {
         Ok(())
     }
 
-    /// Where the names of views are, by the view's number.
+    /// Finds the mentions of views, by the view's number.
     fn mentions(&self, tokens: &[Token]) -> BTreeMap<usize, ViewMentions> {
         let numbers = self.views.iter().enumerate().map(|(number, view)| (view.name.to_lowercase(), number));
         mentions(tokens, &numbers.collect())
@@ -121,7 +121,7 @@ impl<'a, 'q> NeededViews<'a, 'q> {
         let Some(mut tokens) = tokens(&(self.query_of)(view)?) else {
             return fault(format!("the query of the view {} can't be read", view.name));
         };
-        // A materialized view reads tables, of which none has the name of a view.
+        // A materialized view reads only tables, and no table has the name of a view.
         if view.materialized.is_none() {
             self.path.push(&view.name);
             self.add_those_of(&mut tokens)?;
@@ -137,7 +137,7 @@ impl<'a, 'q> NeededViews<'a, 'q> {
     }
 }
 
-/// Where names in small letters are, by their numbers. One look at each token.
+/// Finds the mentions of names in lower case, by their numbers, in one pass over the tokens.
 fn mentions(tokens: &[Token], numbers: &HashMap<String, usize>) -> BTreeMap<usize, ViewMentions> {
     let before_relations = before_relations(tokens);
     let is_relation = |place: &Range<usize>| before(tokens, place.start).is_some_and(|(at, _)| before_relations[at]);
@@ -152,7 +152,7 @@ fn mentions(tokens: &[Token], numbers: &HashMap<String, usize>) -> BTreeMap<usiz
     by_number
 }
 
-/// What a view is as a query of a `WITH`.
+/// A view as a query of a `WITH`.
 fn as_query(view: &View, query: &[Token]) -> String {
     let columns: Vec<String> = view.columns.iter().map(|name| quoted(name)).collect();
     let columns = if columns.is_empty() { String::new() } else { format!(" ({})", columns.join(", ")) };
@@ -160,7 +160,7 @@ fn as_query(view: &View, query: &[Token]) -> String {
     format!("{}{columns} AS ({}\n)", quoted(&view.name), written(query))
 }
 
-/// All rows of a view that isn't there yet, or not with this query, among other views.
+/// A select of all rows of a new view, or of an existing one with a new query, among other views.
 ///
 /// # Errors
 /// [`Error::Statement`](crate::Error::Statement) if it would read itself.
@@ -184,8 +184,7 @@ pub(crate) fn reads(query: &str, name: &str) -> bool {
     named.any(|at| relation(&tokens, at).is_some())
 }
 
-/// Whether a query reads a table or a view of a name where relations stand, and has no query of the name in a `WITH`: what a view that is read
-/// is put before.
+/// Whether a query names a table or view in the place of a relation, and has no query of that name in a `WITH`.
 pub(crate) fn reads_relation(query: &str, name: &str) -> bool {
     let Some(tokens) = tokens(query) else { return true };
     let by_number = mentions(&tokens, &HashMap::from([(name.to_lowercase(), 0)]));
@@ -211,7 +210,7 @@ pub(crate) fn tokens(text: &str) -> Option<Vec<Token>> {
     Tokenizer::new(&GenericDialect {}, text).with_unescape(false).tokenize().ok()
 }
 
-/// Where the query of a statement begins.
+/// The position of the first token of a statement's query.
 pub(crate) fn begin_of_query(tokens: &[Token]) -> Option<usize> {
     let first = solid(tokens, 0);
     let begins = |token: &Token| QUERIES.iter().any(|word| is_word(token, word));
@@ -228,12 +227,12 @@ pub(crate) fn is_name(token: &Token, name: &str) -> bool {
     matches!(token, Token::Word(word) if word.value.eq_ignore_ascii_case(name))
 }
 
-/// The token before a place that isn't white space, and its place.
+/// The last token before a position that isn't white space, and its position.
 fn before(tokens: &[Token], at: usize) -> Option<(usize, &Token)> {
     tokens[..at].iter().enumerate().rev().find(|(_, token)| !matches!(token, Token::Whitespace(_)))
 }
 
-/// Whether the name at a place is given to a query in a `WITH`.
+/// Whether a position has the name of a query in a `WITH`.
 pub(crate) fn is_defined(tokens: &[Token], at: usize) -> bool {
     let is_item = before(tokens, at).is_some_and(|(_, token)| {
         *token == Token::Comma || ["with", "recursive"].iter().any(|word| is_word(token, word))
@@ -254,7 +253,7 @@ pub(crate) fn is_defined(tokens: &[Token], at: usize) -> bool {
         && tokens.get(solid(tokens, next + 1)).is_some_and(is_query)
 }
 
-/// The range of the name at a place, with the schema before it, if the words around it allow a relation there.
+/// The range of the name at a position, including its schema, if the words around it allow a relation there.
 pub(crate) fn relation(tokens: &[Token], at: usize) -> Option<Range<usize>> {
     if matches!(tokens.get(solid(tokens, at + 1)), Some(Token::LParen | Token::Period)) {
         return None;

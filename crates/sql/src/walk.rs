@@ -6,7 +6,7 @@ use datafusion::sql::sqlparser::ast::{
     Expr, Query, Select, Statement, TableFactor, Visit, VisitMut, Visitor, VisitorMut,
 };
 
-/// Visits what a statement, query or expression consists of.
+/// Visits all parts of a statement, query or expression.
 pub(crate) fn visit<V: Visitor>(of: &impl Visit, visitor: &mut V) -> ControlFlow<V::Break> {
     let mut breaks = Breaks { visitor, with: None };
     let _ = of.visit(&mut ByAddress(&mut breaks));
@@ -20,12 +20,12 @@ pub(crate) fn visit_mut<V: VisitorMut>(of: &mut impl VisitMut, visitor: &mut V) 
     breaks.with.map_or(ControlFlow::Continue(()), ControlFlow::Break)
 }
 
-/// Whether an expression, or one that it consists of, is such a one.
+/// Whether an expression, or a part of it, passes a test.
 pub(crate) fn any_expression(of: &Expr, test: impl FnMut(&Expr) -> bool) -> bool {
     visit(of, &mut NodeSearch(test)).is_break()
 }
 
-/// Visits an expression and all that it consists of.
+/// Visits an expression and all its parts.
 pub(crate) fn each_expression(of: &Expr, mut take: impl FnMut(&Expr)) {
     any_expression(of, |inner| {
         take(inner);
@@ -87,7 +87,7 @@ impl<F: FnMut(&mut Expr)> VisitorMut for NodeChange<F> {
     }
 }
 
-/// A visitor, and what it ended the walk with.
+/// A visitor, and the value with which it ended the walk.
 struct Breaks<'a, V, B> {
     visitor: &'a mut V,
     with: Option<B>,
@@ -99,13 +99,13 @@ impl<V, B> Breaks<'_, V, B> {
     }
 }
 
-/// A visitor behind a reference, for which the walk isn't compiled again.
+/// A visitor behind a reference, so that the walk is compiled only once.
 struct ByAddress<'a>(&'a mut dyn Visitor<Break = ()>);
 
 /// Like [`ByAddress`], for a visitor that may change what it visits.
 struct ByAddressMut<'a>(&'a mut dyn VisitorMut<Break = ()>);
 
-/// Hands on the calls that visitors of this crate answer.
+/// Delegates the methods that visitors of this crate implement.
 macro_rules! hand_on {
     ($($call:ident($node:ty)),*) => {
         impl Visitor for ByAddress<'_> {

@@ -24,7 +24,7 @@ use splay_functions::walk::Walk;
 
 use crate::pass::{PassExec, PassThrough, with_inputs};
 
-/// Time after which a stream gives way. A turn costs about a microsecond.
+/// Time after which a stream yields. Each yield costs about a microsecond.
 const TURN: Duration = Duration::from_millis(10);
 
 /// The work on a piece at most, if a row isn't more. A nested loop takes thrice as long for each pair of pieces below some 700 rows, which
@@ -56,10 +56,10 @@ pub(crate) fn is_join(plan: &Arc<dyn ExecutionPlan>) -> bool {
         || plan.is::<SymmetricHashJoinExec>()
 }
 
-/// Gives way now and then.
+/// Yields from time to time.
 #[derive(Debug, Clone, PartialEq)]
 enum YieldPoint {
-    /// And cuts batches into pieces.
+    /// Also splits batches into pieces.
     IntoJoin,
     OutOfJoin,
 }
@@ -75,7 +75,7 @@ impl PassThrough for YieldPoint {
 
 struct YieldingStream {
     input: SendableRecordBatchStream,
-    /// When the turn began.
+    /// The beginning of the turn.
     since: Option<Instant>,
     pieces: Option<BatchSplitter>,
 }
@@ -118,8 +118,8 @@ impl RecordBatchStream for YieldingStream {
     }
 }
 
-/// Cuts batches into pieces: of half as many rows after a piece that took too long, of more rows after a quick one. The number of pairs that a
-/// row makes can't be known in advance.
+/// Splits batches into pieces: of half as many rows after a slow piece, of more rows after a quick one. The number of pairs that a row forms isn't
+/// known in advance.
 struct BatchSplitter {
     /// The rest of a batch.
     rest: Option<RecordBatch>,
@@ -135,7 +135,7 @@ impl Default for BatchSplitter {
 }
 
 impl BatchSplitter {
-    /// The join asks for more: chooses the length of the next piece by the time since the last one.
+    /// Called when the join asks for more: chooses the length of the next piece by the time since the last one.
     ///
     /// A client that reads slowly counts as work. Pieces are then small for no need, while nobody waits for them.
     fn measure(&mut self) {

@@ -14,7 +14,7 @@ use splay_functions::{clock_changes, instants_of, moved_on_clock};
 
 use crate::numbers::rewritten;
 
-/// The plan with functions in the place of these casts and sums.
+/// The plan with functions in place of these casts and sums.
 ///
 /// # Errors
 /// Those of DataFusion for expressions that have no type.

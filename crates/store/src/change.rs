@@ -23,7 +23,7 @@ pub struct CommitReport {
     pub commit: u64,
     /// Nanoseconds since the epoch, by the clock of the machine that wrote it.
     pub at: i64,
-    /// What it did: load, capture, compact, schema, delete, replace, update, expire, undo or forget.
+    /// The commit's kind: load, capture, compact, schema, delete, replace, update, expire, undo or forget.
     pub operation: &'static str,
     /// Rows that it added.
     pub added: u64,
@@ -58,7 +58,7 @@ impl Table {
     /// # Errors
     /// [`Error::Locked`] while another writer is at work; those of reading and writing the table. Nothing has changed then.
     pub fn delete(&self, removal: Removal) -> Result<LoadReport> {
-        self.changed(|load| load.remove(removal))
+        self.commit_change(|load| load.remove(removal))
     }
 
     /// As [`Table::delete`]; `sink` gets the rows, with all columns, before the commit. If it fails, nothing is deleted.
@@ -66,7 +66,7 @@ impl Table {
     /// # Errors
     /// As [`Table::delete`], and those of `sink`.
     pub fn delete_each(&self, removal: Removal, sink: &mut dyn FnMut(RecordBatch) -> Result<()>) -> Result<LoadReport> {
-        self.changed(|load| load.remove_each(removal, sink))
+        self.commit_change(|load| load.remove_each(removal, sink))
     }
 
     /// Changes rows by one commit: `change` gets the rows to be removed, with all columns, and returns the rows that replace them. Among
@@ -79,10 +79,10 @@ impl Table {
         removal: Removal,
         change: &mut dyn FnMut(RecordBatch) -> Result<RecordBatch>,
     ) -> Result<LoadReport> {
-        self.changed(|load| load.update(removal, change))
+        self.commit_change(|load| load.update(removal, change))
     }
 
-    fn changed(&self, change: impl FnOnce(&mut Load) -> Result<u64>) -> Result<LoadReport> {
+    fn commit_change(&self, change: impl FnOnce(&mut Load) -> Result<u64>) -> Result<LoadReport> {
         // The snapshot isn't kept: as long as one lives, no file is removed.
         let (spec, epoch) = self.snapshot().map(|snapshot| (snapshot.spec().clone(), snapshot.epoch()))?;
         let mut load = self.database().load(&spec, LoadOptions::default())?;
@@ -264,13 +264,13 @@ impl Table {
     pub fn expire(&self, retention: Retention, dry_run: bool) -> Result<ExpireReport> {
         let Retention { days, bytes } = retention;
         let stored = self.stored()?;
-        let would = outlived(stored.spec().partition, stored.entries(), days, bytes).1;
+        let would = expired_files(stored.spec().partition, stored.entries(), days, bytes).1;
         if dry_run || would.dates.is_empty() {
             return Ok(would);
         }
         let writer = Writer::begin(self.database(), self.name())?;
         let Some(state) = writer.table() else { return Ok(ExpireReport::default()) };
-        let (remove, report) = outlived(state.spec.partition, state.files.values(), days, bytes);
+        let (remove, report) = expired_files(state.spec.partition, state.files.values(), days, bytes);
         if report.dates.is_empty() {
             return Ok(report);
         }
@@ -348,7 +348,7 @@ fn report(state: &TableState, epoch: u64) -> Result<CommitReport> {
 
 /// Files of partitions whose last date is too old, or that are too much. Days are counted back from the newest date that can be: one row whose
 /// time is years ahead by mistake doesn't make all others old.
-fn outlived<'a>(
+fn expired_files<'a>(
     period: Period,
     files: impl Iterator<Item = &'a FileEntry> + Clone,
     days: Option<u32>,

@@ -346,7 +346,7 @@ impl Database {
     /// # Errors
     /// [`Error::NoSuchTable`].
     pub fn table(&self, name: &str) -> Result<Table> {
-        if let Some((name, cache)) = self.seen(name) {
+        if let Some((name, cache)) = self.cached_table(name) {
             return Ok(Table { database: self.clone(), cache, name });
         }
         match self.place_of(name)? {
@@ -480,7 +480,7 @@ impl Database {
     }
 
     /// A table that was found before.
-    fn seen(&self, name: &str) -> Option<(String, Arc<TableCache>)> {
+    fn cached_table(&self, name: &str) -> Option<(String, Arc<TableCache>)> {
         let tables = self.shared.tables.lock().unwrap_or_else(PoisonError::into_inner);
         let of_folder = tables.get(name).filter(|cache| cache.is_called(name));
         let cache = of_folder.or_else(|| tables.values().find(|cache| cache.is_called(name)))?;
@@ -594,7 +594,7 @@ impl Table {
         }
     }
 
-    /// What its folder has now, unless the table there was dropped or renamed.
+    /// The files of its folder as they are now, unless the table there was dropped or renamed.
     fn stored_here(&self) -> Result<TableSnapshot> {
         let stored = self.stored_or_dropped()?;
         if stored.state().is_called(&self.name) {
@@ -769,7 +769,7 @@ impl TableSnapshot {
         &self.watch
     }
 
-    /// Which of the captured rows are in the table's files.
+    /// The captured rows that are in the table's files.
     #[must_use]
     pub fn captured(&self) -> WriteDownPosition {
         self.commit.state.captured

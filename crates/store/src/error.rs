@@ -18,7 +18,7 @@ pub enum Error {
     /// The operating system refused an operation. Look at `source`; a full disk or a missing permission is the usual reason.
     #[error("{act} {}: {source}", path.display())]
     Io {
-        /// What was being done, as a verb: "read", "sync", "rename".
+        /// The act that failed, as a verb: "read", "sync", "rename".
         act: &'static str,
         /// The file or folder.
         path: PathBuf,
@@ -31,11 +31,11 @@ pub enum Error {
     Corrupt {
         /// The damaged file.
         path: PathBuf,
-        /// Where in the file, in bytes.
+        /// The offset in the file, in bytes.
         offset: u64,
-        /// What a sound file has there.
+        /// The content of a sound file there.
         expected: String,
-        /// What this file has.
+        /// The content of this file.
         found: String,
     },
 
@@ -43,11 +43,11 @@ pub enum Error {
     /// network; a missing object is one that was removed by others.
     #[error("{act} {object}: {reason}")]
     Object {
-        /// What was being done, as a verb.
+        /// The act that failed, as a verb.
         act: &'static str,
         /// The object, by its URL without secrets.
         object: String,
-        /// What kind of failure it is.
+        /// The kind of failure.
         fault: ObjectFault,
         /// The store's words.
         reason: String,
@@ -137,7 +137,7 @@ pub enum Error {
     Schema {
         /// The table.
         table: String,
-        /// What doesn't fit.
+        /// The mismatch.
         reason: String,
     },
 
@@ -148,7 +148,7 @@ pub enum Error {
         table: String,
         /// Row of the batch, from 0.
         row: u64,
-        /// What is wrong with it.
+        /// The fault.
         reason: String,
     },
 
@@ -161,7 +161,7 @@ pub enum Error {
         columns: String,
         /// Their values.
         values: String,
-        /// Where else the key is.
+        /// The other place that has the key.
         reason: &'static str,
     },
 
@@ -258,7 +258,7 @@ pub enum Error {
     Setting {
         /// Its name.
         setting: &'static str,
-        /// What is wrong.
+        /// The fault.
         reason: String,
     },
 

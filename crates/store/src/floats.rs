@@ -30,14 +30,14 @@ macro_rules! of_type {
 /// The values with one zero and one NaN, neither with a sign; `None` if they are in this form already.
 #[must_use]
 pub fn canonical(values: &ArrayRef) -> Option<ArrayRef> {
-    formed(values, true)
+    in_one_form(values, true)
 }
 
 /// The values with one NaN; `None` if they are in this form already. Stored floats have this form, and keep the signs
 /// of their zeros.
 #[must_use]
 pub fn one_nan(values: &ArrayRef) -> Option<ArrayRef> {
-    formed(values, false)
+    in_one_form(values, false)
 }
 
 /// The values in one form, as they are where nothing changes.
@@ -46,7 +46,7 @@ pub fn in_form(values: ArrayRef) -> ArrayRef {
     canonical(&values).unwrap_or(values)
 }
 
-fn formed(values: &ArrayRef, with_zeros: bool) -> Option<ArrayRef> {
+fn in_one_form(values: &ArrayRef, with_zeros: bool) -> Option<ArrayRef> {
     match values.data_type() {
         DataType::Float64 => {
             of_type!(values, Float64Type, u64, 0x7ff0_0000_0000_0000, 0x7ff8_0000_0000_0000, with_zeros)

@@ -1,4 +1,4 @@
-//! Targets for fuzzing: functions of any bytes that panic where something is wrong.
+//! Fuzz targets: functions of any bytes that panic if something is wrong.
 //!
 //! The crate's own tests feed them a fixed number of seeded inputs; `fuzz/` feeds them by coverage, and needs the feature `fuzz`.
 //! How to add one: docs/guide/add-a-fuzz-target.md.

@@ -88,9 +88,9 @@ pub trait FollowedRows: std::fmt::Debug + Send + Sync {
 
 /// Puts a segment in memory behind others of its date.
 ///
-/// Where the others have rows of a symbol that are later than the first that `upper` has of it, these rows are hidden in them and
-/// stand, in order, in the segment that is given back in `upper`'s place. Rows of equal time stay in the order of the segments.
-/// Costs a look at two times for each symbol and segment, and a copy only where rows are late.
+/// If other segments have rows of a symbol that are later than the first row of the symbol in `upper`, these rows are hidden in them and stand, in
+/// order, in the segment that is returned in `upper`'s place. Rows of equal time stay in the order of the segments. The cost is a look at two times
+/// for each symbol and segment, and a copy only of late rows.
 ///
 /// # Errors
 /// Those of reading the segments.

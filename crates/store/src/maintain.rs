@@ -33,7 +33,7 @@ pub struct CompactOptions {
     pub memory_bytes: usize,
 }
 
-/// What a compaction did.
+/// The result of a compaction.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CompactReport {
     /// Partitions that were rewritten.
@@ -65,7 +65,7 @@ impl CompactReport {
 pub struct Problem {
     /// The file.
     pub path: std::path::PathBuf,
-    /// What is wrong.
+    /// The fault.
     pub error: Error,
 }
 

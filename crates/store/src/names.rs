@@ -102,7 +102,7 @@ impl Database {
         Ok(self.place_of(name)?.is_some())
     }
 
-    /// Where all tables are, dropped ones as well.
+    /// The folders of all tables, those of dropped ones included.
     pub(crate) fn places(&self) -> Result<Vec<NamedFolder>> {
         Ok(self.table_folders()?.iter().map(TableFolder::place).collect())
     }
@@ -125,7 +125,7 @@ impl Database {
         Ok(folders)
     }
 
-    /// Where the table of a name is, matched without regard to case.
+    /// The folder of the table of a name, matched without regard to case.
     pub(crate) fn place_of(&self, name: &str) -> Result<Option<NamedFolder>> {
         if validate_name("table", name).is_ok() {
             match HeadFile::read(self.storage().as_ref(), name) {
@@ -200,8 +200,7 @@ impl Database {
         }
     }
 
-    /// Which rows that were captured under a name are in files of tables that had it and haven't any more, as they were dropped or renamed;
-    /// `None` if there are no such tables.
+    /// The captured rows of a name that are in files of tables that lost it when they were dropped or renamed; `None` if there are no such tables.
     ///
     /// # Errors
     /// Those of reading the manifest of a table that was dropped under this name, and [`Error::Io`]. Others that are damaged aren't looked

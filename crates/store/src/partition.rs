@@ -134,7 +134,7 @@ impl Period {
         next.map_or(day, |next| days(next) - 1)
     }
 
-    /// What a partition is called, given its first date.
+    /// The name of a partition, given its first date.
     #[must_use]
     pub fn name_of(self, first: i32) -> String {
         match self {
@@ -145,7 +145,7 @@ impl Period {
         }
     }
 
-    /// What a folder of exported rows is called, given the partition's first date.
+    /// The name of a folder with exported rows, given the partition's first date.
     #[must_use]
     pub fn export_folder(self, first: i32) -> String {
         match self {

@@ -148,7 +148,7 @@ impl Database {
             if snapshot.epoch() != head.epoch {
                 continue;
             }
-            let counted = counted(storage, &log, &bytes, head.length)?;
+            let counted = prefix(storage, &log, &bytes, head.length)?;
             return Ok(TableHead {
                 folder: place.folder.clone(),
                 name: head.name.as_deref().map(str::to_owned),
@@ -269,7 +269,7 @@ fn is_for_followers(path: &str) -> bool {
     }
 }
 
-fn counted<'a>(storage: &dyn Storage, log: &str, bytes: &'a [u8], length: u64) -> Result<&'a [u8]> {
+fn prefix<'a>(storage: &dyn Storage, log: &str, bytes: &'a [u8], length: u64) -> Result<&'a [u8]> {
     bytes.get(..usize::try_from(length).unwrap_or(usize::MAX)).ok_or_else(|| {
         Error::corrupt(storage.display_path(log), bytes.len() as u64, format!("{length} bytes"), "the file's end")
     })
@@ -286,7 +286,7 @@ pub struct NewCommit {
 }
 
 impl NewCommit {
-    /// Which captured rows are in its files.
+    /// The captured rows that are in its files.
     #[must_use]
     pub fn captured(&self) -> WriteDownPosition {
         self.state.captured

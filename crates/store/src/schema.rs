@@ -1,4 +1,4 @@
-//! What a table is: its columns, its time column, its symbol column and the time zone of its dates.
+//! The schema of a table: its columns, its time column, its symbol column and the time zone of its dates.
 //!
 //! - Rows of a partition are ordered by (symbol, time, arrival); arrival is the order in which rows came in.
 //! - Names are kept as written and matched without regard to case; two columns may not differ in case alone.

@@ -53,8 +53,8 @@ impl TierSettings {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ObjectSettings {
-    /// Where objects are: `file:///mnt/cold/market`, in builds with the cloud stores also `s3://bucket/market` and others. Keys come from the
-    /// environment and are never stored.
+    /// The URL of the object store: `file:///mnt/cold/market`, in builds with the cloud stores also `s3://bucket/market` and others. Keys come from
+    /// the environment and are never stored.
     pub url: String,
     /// Bytes of memory for blocks of objects that were read last. Default 256 MiB, at least 16 MiB.
     #[serde(default = "ObjectSettings::default_cache_bytes")]

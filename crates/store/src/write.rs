@@ -258,7 +258,7 @@ impl Writer {
         self.forget_written();
         self.last_commit = Some(last_commit);
         if any_removed {
-            // What can't be removed now is swept by a later writer.
+            // A later writer sweeps the files that can't be removed now.
             let _ = self.sweep();
         }
         if moves || objects_go {

@@ -19,8 +19,7 @@ impl Database {
     /// Writes captured rows of a table to files, as segments in which a symbol's rows are later than those in the
     /// segments before. The same commit records that the files have the rows of `captured`.
     ///
-    /// Where rows belong before some that stand on disk, the segments from there on are written anew with them; else nothing
-    /// that is there is touched.
+    /// If some rows belong before rows on disk, the segments from there on are written anew with them; otherwise no existing file is touched.
     ///
     /// # Errors
     /// [`Error::NoSuchTable`]; [`Error::Locked`] while another writer is at work; [`Error::FellBack`] if `captured` says less than

@@ -188,13 +188,13 @@ class Recording:
             },
             "book": {"sequence": "int64", **dict.fromkeys(_QUOTE, levels)},
         }
-        wanted = list(tables)
-        for table in wanted:
+        selected = list(tables)
+        for table in selected:
             if table not in every:
                 error = SettingError(f"no table {table!r} is made of a recording; there are {', '.join(every)}")
                 error.setting = "tables"
                 raise error
-        self._frames = {table: _Frame({**_KEYS, **every[table]}) for table in wanted}
+        self._frames = {table: _Frame({**_KEYS, **every[table]}) for table in selected}
 
     def frames(self, path: str | os.PathLike[str], venue: str | None = None) -> Iterator[tuple[str, pyarrow.Table]]:
         """The rows of a file as frames of one table each; equal files make equal frames.

@@ -4,7 +4,7 @@ import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from splay.errors import FrameError
-from splay.frames.base import Base, made, named, node_of, sort_keys
+from splay.frames.base import Base, make_expr, named, node_of, sort_keys
 from splay.frames.checks import is_condition
 from splay.frames.nodes import Call, Cast, Operation, value
 
@@ -269,9 +269,9 @@ class Aggregates(Base):
         return self._new(dataclasses.replace(self.node, where=where), condition, name=self.name)
 
 
-def value_of(given: Any) -> "Expr":
+def value_of(constant: Any) -> "Expr":
     """A constant as an argument."""
-    return made(value(given))
+    return make_expr(value(constant))
 
 
 def _by_ddof(ddof: int, population: str, sample: str) -> str:

@@ -25,14 +25,14 @@ class Base:
         for other in others:
             if frame is None and isinstance(other, Base):
                 frame = other._frame
-        return made(node, name, frame)
+        return make_expr(node, name, frame)
 
     def _operation(self, template: str, *others: Any, is_call: bool = False) -> "Expr":
         operands = (self.node, *(node_of(other) for other in others))
         return self._new(Operation(template, operands, is_call), *others, name=self.name)
 
 
-def made(node: Node, name: str | None = None, frame: "Frame | None" = None) -> "Expr":
+def make_expr(node: Node, name: str | None = None, frame: "Frame | None" = None) -> "Expr":
     """An expression of a node."""
     from splay.frames.expr import Expr
 
@@ -49,12 +49,12 @@ class Ordering:
         return self.key.render(nodes.PLAIN)
 
 
-def of(given: Any) -> "Expr":
+def of(operand: Any) -> "Expr":
     """An expression, or one of a value."""
-    return given if isinstance(given, Base) else made(nodes.value(given))  # type: ignore[return-value]
+    return operand if isinstance(operand, Base) else make_expr(nodes.value(operand))  # type: ignore[return-value]
 
 
-def node_of(given: Any) -> Node:
+def node_of(operand: Any) -> Node:
     """The node of an expression, or of a value.
 
     Raises
@@ -62,25 +62,25 @@ def node_of(given: Any) -> Node:
     TypeError
         If it is neither, an ordering or an unfinished choice for example.
     """
-    return given.node if isinstance(given, Base) else nodes.value(given)
+    return operand.node if isinstance(operand, Base) else nodes.value(operand)
 
 
-def named(given: "str | Expr") -> "Expr":
+def named(operand: "str | Expr") -> "Expr":
     """A column by its name, or an expression as it is."""
-    if isinstance(given, str):
-        return made(nodes.Column(given))
-    if isinstance(given, Base):
-        return given
-    raise TypeError(f"a column is named by text or an expression, not by {type(given).__name__}")
+    if isinstance(operand, str):
+        return make_expr(nodes.Column(operand))
+    if isinstance(operand, Base):
+        return operand
+    raise TypeError(f"a column is named by text or an expression, not by {type(operand).__name__}")
 
 
-def sort_keys(given: "Sequence[str | Expr | Ordering] | str | Expr | Ordering | None") -> tuple[SortKey, ...]:
+def sort_keys(keys: "Sequence[str | Expr | Ordering] | str | Expr | Ordering | None") -> tuple[SortKey, ...]:
     """Keys of a sort: names, expressions, orderings."""
-    if given is None:
+    if keys is None:
         return ()
-    if isinstance(given, (str, Base, Ordering)):
-        given = [given]
-    return tuple(key.key if isinstance(key, Ordering) else SortKey(named(key).node) for key in given)
+    if isinstance(keys, (str, Base, Ordering)):
+        keys = [keys]
+    return tuple(key.key if isinstance(key, Ordering) else SortKey(named(key).node) for key in keys)
 
 
 def _name_of(node: Node) -> str:

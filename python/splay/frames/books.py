@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from splay.errors import FrameError
-from splay.frames.base import made
+from splay.frames.base import make_expr
 from splay.frames.functions import coalesce, col
 from splay.frames.nodes import Column, Operation
 from splay.frames.query import Query
@@ -139,7 +139,7 @@ def _elements(name: str, kind: str) -> "list[Expr]":
     if found is None:
         raise FrameError(f"{name} is {kind}, no list of a fixed number of levels")
     count = int(next(group for group in found.groups() if group))
-    return [made(Operation(f"{{}}[{place}]", (Column(name),), is_call=True), f"{name}_{place}") for place in range(1, count + 1)]
+    return [make_expr(Operation(f"{{}}[{place}]", (Column(name),), is_call=True), f"{name}_{place}") for place in range(1, count + 1)]
 
 
 def _sum(sizes: "Sequence[Expr]") -> "Expr":

@@ -100,13 +100,13 @@ def _bucket(every: Any, time: str, zone: Any, origin: Any, is_filled: bool, star
     return Operation(f"{function}({', '.join(parts + ['{}'] * len(others))})", (col(time).node, *others), is_call=True)
 
 
-def _instant(given: Any) -> Node:
+def _instant(instant: Any) -> Node:
     """A time; text is read as one."""
-    if isinstance(given, str):
-        return Operation(f"TIMESTAMP {literal(given).replace('{', '{{').replace('}', '}}')}", (), is_call=True)
-    if isinstance(given, Expr):
+    if isinstance(instant, str):
+        return Operation(f"TIMESTAMP {literal(instant).replace('{', '{{').replace('}', '}}')}", (), is_call=True)
+    if isinstance(instant, Expr):
         raise FrameError("buckets begin and end at constant times")
-    return value(given)
+    return value(instant)
 
 
 class Rolling:

@@ -59,8 +59,8 @@ def calendar(
     return Frame(source, Query(Relation(f"{text} AS c", tuple(names), "c", time=time)))
 
 
-def _date(given: "str | datetime.date | None") -> str:
+def _date(date: "str | datetime.date | None") -> str:
     """A date as SQL reads it. What has a time of day is none."""
-    if isinstance(given, datetime.datetime):
-        raise ValueError(f"{given!r} is a time; a calendar has dates")
-    return given.isoformat() if isinstance(given, datetime.date) else str(given)
+    if isinstance(date, datetime.datetime):
+        raise ValueError(f"{date!r} is a time; a calendar has dates")
+    return date.isoformat() if isinstance(date, datetime.date) else str(date)

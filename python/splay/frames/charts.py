@@ -195,7 +195,7 @@ class Charts:
         }
         before = frame if at is None else frame.filter(frame._clock(clock) <= at)
         rows = before.latest([]).select(at=frame._clock(clock).dt.epoch("ns"), **columns).to_arrow()
-        stood = _told(rows.column("at")[0].as_py(), zone) if rows.num_rows else "no book"
+        stood = _time_text(rows.column("at")[0].as_py(), zone) if rows.num_rows else "no book"
         sides: dict[str, Any] = {}
         for side in SIDES:
             prices, sizes = (
@@ -315,7 +315,7 @@ def _spelled(every: Any) -> str:
     return interval(every).removeprefix("INTERVAL '").removesuffix("'")
 
 
-def _told(nanoseconds: int, zone: str) -> str:
+def _time_text(nanoseconds: int, zone: str) -> str:
     """An instant on the clock of a zone, with its microseconds."""
     at = datetime.datetime.fromtimestamp(nanoseconds // 1_000_000_000, zoneinfo.ZoneInfo(zone))
     return f"{at.replace(microsecond=nanoseconds // 1_000 % 1_000_000).isoformat(' ')} ({zone})"
@@ -325,6 +325,6 @@ def _hours(at: datetime.time) -> float:
     return at.hour + at.minute / 60 + at.second / 3600
 
 
-def _positive(given: int, what: str) -> None:
-    if isinstance(given, bool) or not isinstance(given, int) or not 0 < given <= 10_000:
-        raise ValueError(f"{what} is a number from 1 to 10,000, not {given!r}")
+def _positive(number: int, what: str) -> None:
+    if isinstance(number, bool) or not isinstance(number, int) or not 0 < number <= 10_000:
+        raise ValueError(f"{what} is a number from 1 to 10,000, not {number!r}")

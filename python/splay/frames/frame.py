@@ -128,7 +128,7 @@ class Frame(Joins, TimeJoins, TimeVerbs, BookVerbs, Results):
             return self.select(*key)
         raise TypeError(f"a frame is indexed by a name, a list of names, a condition or a slice, not by {key!r}")
 
-    def __setitem__(self, name: str, given: Any) -> None:
+    def __setitem__(self, name: str, value: Any) -> None:
         """Add or replace a virtual column: ``t["mid"] = (t.bid + t.ask) / 2``. The frame itself changes; nothing is stored.
 
         >>> frame = trade.head(2)
@@ -138,7 +138,7 @@ class Frame(Joins, TimeJoins, TimeVerbs, BookVerbs, Results):
         """
         if not isinstance(name, str):
             raise TypeError("a column is added under its name")
-        changed = self.with_columns(of(given).alias(name))
+        changed = self.with_columns(of(value).alias(name))
         self._query, self._roots = changed._query, changed._roots
 
     def __delitem__(self, name: str) -> None:
@@ -158,21 +158,21 @@ class Frame(Joins, TimeJoins, TimeVerbs, BookVerbs, Results):
 
     # Expressions of the caller
 
-    def _item(self, given: Any) -> Item:
+    def _item(self, operand: Any) -> Item:
         """A column of a select list: a name, an expression, a value."""
-        expression = named(given) if isinstance(given, str) else of(given)
+        expression = named(operand) if isinstance(operand, str) else of(operand)
         self._check_origin(expression)
         if isinstance(expression.node, Column) and not expression.node.is_left and expression.name == expression.node.name:
             name = self._query.spelled(expression.name)
             return Item(name, Column(name))
         return Item(expression.name, expression.node)
 
-    def _items(self, given: Sequence[Any], by_name: Mapping[str, Any]) -> list[Item]:
-        items = [self._item(column) for column in flattened(given)]
+    def _items(self, columns: Sequence[Any], by_name: Mapping[str, Any]) -> list[Item]:
+        items = [self._item(column) for column in flattened(columns)]
         return items + [Item(name, self._item(column).node) for name, column in by_name.items()]
 
-    def _node(self, given: Any) -> Node:
-        return self._item(given).node
+    def _node(self, operand: Any) -> Node:
+        return self._item(operand).node
 
     def _check_origin(self, expression: Expr) -> None:
         frame = expression._frame
@@ -308,11 +308,11 @@ class Frame(Joins, TimeJoins, TimeVerbs, BookVerbs, Results):
         ]
         return self._with(self._query.sorted(tuple(order)))
 
-    def _sort_key(self, given: Any) -> SortKey:
-        if isinstance(given, Ordering):
-            return given.key
-        self._check_origin(named(given))
-        return sort_keys([given])[0]
+    def _sort_key(self, operand: Any) -> SortKey:
+        if isinstance(operand, Ordering):
+            return operand.key
+        self._check_origin(named(operand))
+        return sort_keys([operand])[0]
 
     def limit(self, rows: int) -> "Frame":
         """The first rows. Without a sort those of a table in its order; of files, joins and groups any.
@@ -411,9 +411,9 @@ class Frame(Joins, TimeJoins, TimeVerbs, BookVerbs, Results):
         return function(self, *arguments, **options)
 
 
-def flattened(given: Sequence[Any]) -> Iterator[Any]:
+def flattened(items: Sequence[Any]) -> Iterator[Any]:
     """Arguments, and what lists among them hold."""
-    for one in given:
+    for one in items:
         if isinstance(one, (list, tuple)):
             yield from flattened(one)
         else:

@@ -190,5 +190,5 @@ class Then(Expr):
         return Expr(Then(self._pairs, self.name, rest.node).node, self.name)
 
 
-def _column(given: Any) -> Expr:
-    return named(given) if isinstance(given, str) else of(given)
+def _column(column: Any) -> Expr:
+    return named(column) if isinstance(column, str) else of(column)

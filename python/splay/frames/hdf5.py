@@ -37,8 +37,8 @@ def copied(path: str) -> str:
     except ImportError as error:
         raise ImportError("HDF5 files need h5py, which splay doesn't install: pip install h5py") from error
     place = os.path.realpath(path)
-    told = os.stat(place)
-    key = (os.getpid(), place, told.st_mtime_ns, told.st_size)
+    status = os.stat(place)
+    key = (os.getpid(), place, status.st_mtime_ns, status.st_size)
     if key not in _copies:
         target = os.path.join(_folder(), f"{len(_copies)}.arrow")
         with h5py.File(place, "r") as file:

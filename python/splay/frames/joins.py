@@ -118,11 +118,11 @@ def _either(item: Item, right: str | None, how: str) -> Item:
 
 def right_items(left: Query, right: Query, gone: set[str], suffix: str) -> list[Item]:
     """Columns of the right side but its keys and its virtual date, under names that the left hasn't."""
-    taken = {name.lower() for name in left.columns}
+    left_names = {name.lower() for name in left.columns}
     items = []
     for name in right.columns:
         if name.lower() not in gone and name != right.virtual:
-            items.append(Item(name + suffix if name.lower() in taken else name, Column(name)))
+            items.append(Item(name + suffix if name.lower() in left_names else name, Column(name)))
     return items
 
 

@@ -297,7 +297,7 @@ class Over(Node):
         )
 
 
-def value(given: Any) -> Literal:
+def value(constant: Any) -> Literal:
     """A literal node.
 
     Raises
@@ -305,7 +305,7 @@ def value(given: Any) -> Literal:
     TypeError
         If SQL has no literal for it.
     """
-    return Literal(given, literal(given))
+    return Literal(constant, literal(constant))
 
 
 PLAIN = Scope(columns=None, order=("...",))

@@ -47,8 +47,8 @@ def scan(
     >>> splay.scan("days/*.parquet").group_by("symbol").agg(splay.count()).df()    # doctest: +SKIP
     """
     source: Source = FILES if database is None else database
-    given = [files] if isinstance(files, (str, os.PathLike)) else list(files)
-    frames = [Frame(source, files_query(path, time, symbol)) for file in given for path in _readable(_path(file))]
+    paths = [files] if isinstance(files, (str, os.PathLike)) else list(files)
+    frames = [Frame(source, files_query(path, time, symbol)) for file in paths for path in _readable(_path(file))]
     return frames[0] if len(frames) == 1 else concat(frames)
 
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from splay.errors import FrameError
 from splay.frames import nodes
-from splay.frames.base import Base, made, node_of, of
+from splay.frames.base import Base, make_expr, node_of, of
 from splay.frames.nodes import Operation
 
 if TYPE_CHECKING:
@@ -212,19 +212,19 @@ class Operators(Base):
     between = is_between
 
 
-def _is_text(given: Any) -> bool:
+def _is_text(operand: Any) -> bool:
     """Whether it is known to be text: a value, or what was put together of one."""
-    if isinstance(given, Base):
-        node = given.node
+    if isinstance(operand, Base):
+        node = operand.node
         return isinstance(node, Operation) and node.template == "{} || {}" or isinstance(getattr(node, "value", None), str)
-    return isinstance(given, str)
+    return isinstance(operand, str)
 
 
 def _quotient(left: "Expr", right: "Expr") -> "Expr":
     """A division that isn't one of whole numbers: one side is made a float if no literal is."""
     for side in (right, left):
         if isinstance(side.node, nodes.Literal) and isinstance(side.node.value, (int, float)):
-            as_float = made(nodes.value(float(side.node.value)))
+            as_float = make_expr(nodes.value(float(side.node.value)))
             left, right = (left, as_float) if side is right else (as_float, right)
             break
     else:

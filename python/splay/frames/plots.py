@@ -58,7 +58,7 @@ class Plots:
 
         >>> axes = trade.plot.line("price", by="symbol", zone="America/New_York")
         """
-        return self._drawn(self._charts.lines(columns, by, time, zone, points), ax)
+        return self._draw(self._charts.lines(columns, by, time, zone, points), ax)
 
     def candles(
         self, every: Any = None, *, price: str | None = None, size: str | None = None, zone: str = "UTC", ax: "Axes | None" = None
@@ -76,14 +76,14 @@ class Plots:
 
         >>> axes = trade[trade.symbol == "A"].plot.candles("30m")
         """
-        return self._drawn(self._charts.candles(every, price, size, zone), ax)
+        return self._draw(self._charts.candles(every, price, size, zone), ax)
 
     def histogram(self, column: str, bins: int = 100, *, ax: "Axes | None" = None) -> Any:
         """How many rows have which values of a column. Null, NaN and infinities are left out.
 
         >>> axes = trade.plot.histogram("size", bins=50)
         """
-        return self._drawn(self._charts.histogram(column, bins), ax)
+        return self._draw(self._charts.histogram(column, bins), ax)
 
     def heatmap(
         self,
@@ -99,14 +99,14 @@ class Plots:
 
         >>> axes = trade.plot.heatmap("time", "price")
         """
-        return self._drawn(self._charts.heatmap(x, y, bins, zone, logarithmic), ax)
+        return self._draw(self._charts.heatmap(x, y, bins, zone, logarithmic), ax)
 
     def intraday_volume(self, every: Any = "5m", *, size: str | None = None, zone: str = "UTC", ax: "Axes | None" = None) -> Any:
         """Volume by time of day on the clock of a zone, of all days together.
 
         >>> axes = trade.plot.intraday_volume("30m", zone="America/New_York")
         """
-        return self._drawn(self._charts.intraday_volume(every, size, zone), ax)
+        return self._draw(self._charts.intraday_volume(every, size, zone), ax)
 
     def spread(
         self,
@@ -139,9 +139,9 @@ class Plots:
 
         >>> axes = book.plot.depth("2024-01-02 15:00")
         """
-        return self._drawn(self._charts.depth(at, levels, zone), ax)
+        return self._draw(self._charts.depth(at, levels, zone), ax)
 
-    def _drawn(self, chart: Any, ax: "Axes | None") -> Any:
+    def _draw(self, chart: Any, ax: "Axes | None") -> Any:
         if not self._is_interactive:
             from splay.frames.matplotlib_charts import draw
 

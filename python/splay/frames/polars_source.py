@@ -17,20 +17,20 @@ def scan(frame: "Frame") -> "polars.LazyFrame":
     def read(
         columns: list[str] | None, condition: "polars.Expr | None", rows: int | None, batch_rows: int | None
     ) -> "Iterator[polars.DataFrame]":
-        wanted = list(frame.columns if columns is None else columns)
-        needed = list(wanted)
+        output = list(frame.columns if columns is None else columns)
+        needed = list(output)
         if condition is not None:
             # Polars asks for the columns that it gets, which need not be those of the condition.
             needed += [name for name in condition.meta.root_names() if name not in needed]
-        asked = frame.select(*needed) if needed else frame
+        query = frame.select(*needed) if needed else frame
         # The number of rows is that before the condition.
-        asked = asked if rows is None else asked.limit(rows)
+        query = query if rows is None else query.limit(rows)
         is_empty = True
-        for batch in asked.run():
+        for batch in query.run():
             part = polars.DataFrame(batch)
             is_empty = False
-            yield (part if condition is None else part.filter(condition)).select(wanted)
+            yield (part if condition is None else part.filter(condition)).select(output)
         if is_empty:
-            yield polars.DataFrame(asked.limit(0)).select(wanted)
+            yield polars.DataFrame(query.limit(0)).select(output)
 
     return register_io_source(read, schema=lambda: polars.DataFrame(frame.limit(0)).schema, explain_name="splay")

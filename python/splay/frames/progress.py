@@ -126,13 +126,13 @@ class Load:
             self._bars = _bars()
         except ImportError:
             return None
-        return self._told
+        return self._update
 
     def __exit__(self, *_: object) -> None:
         if self._bar is not None:
             self._bar.close()
 
-    def _told(self, read: int, total: int) -> None:
+    def _update(self, read: int, total: int) -> None:
         if self._bar is None:
             if time.monotonic() < self._begin + DELAY_SECONDS:
                 return

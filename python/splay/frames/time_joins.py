@@ -143,7 +143,7 @@ class TimeJoins:
             behind="INCLUDE PREVAILING" if prevailing else "",
         )
         items = [Item(name, Column(name, True)) for name in self._query.columns]
-        items += [Item(name, _aggregate(name, given)) for name, given in aggregates.items()]
+        items += [Item(name, _aggregate(name, aggregate)) for name, aggregate in aggregates.items()]
         check_names([item.name for item in items])
         return joined(self, other, Query(relation, tuple(items)))
 
@@ -209,9 +209,9 @@ class TimeJoins:
         return right, [Operation("{} = {}", (Column(one, True), Column(two))) for one, two in zip(left, right)]
 
 
-def _time(query: Query, given: str | None, which: str) -> str:
-    if given is not None:
-        return query.spelled(given)
+def _time(query: Query, name: str | None, which: str) -> str:
+    if name is not None:
+        return query.spelled(name)
     if query.time is None:
         raise FrameError(f"the {which} frame has no time: name its column, {which}_time='...'")
     return query.time
@@ -243,7 +243,7 @@ def _bound(width: Any) -> str:
 
 
 def _offsets(offsets: Sequence[Any], start: Any, stop: Any, step: Any) -> str:
-    if any(given is not None for given in (start, stop, step)):
+    if any(value is not None for value in (start, stop, step)):
         if offsets or start is None or stop is None or step is None:
             raise ValueError("a horizon join has offsets, or start, stop and step")
         return f"RANGE FROM {_bound(start)} TO {_bound(stop)} STEP {_bound(step)}"
@@ -252,10 +252,10 @@ def _offsets(offsets: Sequence[Any], start: Any, stop: Any, step: Any) -> str:
     return f"LIST ({', '.join(_bound(offset) for offset in offsets)})"
 
 
-def _aggregate(name: str, given: Any) -> Node:
+def _aggregate(name: str, aggregate: Any) -> Node:
     from splay.frames.expr import Expr
 
-    if not isinstance(given, Expr) or given.node.kind != Kind.AGGREGATE:
+    if not isinstance(aggregate, Expr) or aggregate.node.kind != Kind.AGGREGATE:
         raise FrameError(f"{name} is no aggregate: write .mean(), .last(), .sum() or the like")
-    check_nesting(given.node)
-    return given.node
+    check_nesting(aggregate.node)
+    return aggregate.node

@@ -314,9 +314,9 @@ class TimeVerbs:
             return [] if self._query.symbol is None else [self._query.symbol]
         return [self._query.spelled(name) for name in by_columns(by)]
 
-    def _time(self, given: str | None) -> str:
-        if given is not None:
-            return self._query.spelled(given)
+    def _time(self, name: str | None) -> str:
+        if name is not None:
+            return self._query.spelled(name)
         if self._query.time is None:
             raise FrameError("the frame has no time: name its column, time='...'")
         return self._query.time
@@ -328,9 +328,9 @@ class TimeVerbs:
         has_zone = kind == "timestamp" or "tz=" in kind or "utc" in kind or '"' in kind
         return col(name) if has_zone else col(name).cast(datetime.datetime)
 
-    def _one_of(self, given: str | None, likely: Sequence[str], what: str) -> str:
-        if given is not None:
-            return self._query.spelled(given)
+    def _one_of(self, name: str | None, likely: Sequence[str], what: str) -> str:
+        if name is not None:
+            return self._query.spelled(name)
         found = [name for name in self._query.columns if name.lower() in likely]
         if len(found) > 1:
             found = [name for name in found if name.lower() == min((one.lower() for one in found), key=likely.index)]
@@ -343,10 +343,10 @@ PIVOT_COLUMNS_MAX = 10_000
 """Columns that a pivot makes."""
 
 
-def _time_of_day(given: Any) -> datetime.time:
-    if isinstance(given, datetime.time):
-        return given
-    return datetime.time.fromisoformat(given)
+def _time_of_day(time_of_day: Any) -> datetime.time:
+    if isinstance(time_of_day, datetime.time):
+        return time_of_day
+    return datetime.time.fromisoformat(time_of_day)
 
 
 def _name_of(value: Any) -> str:

@@ -310,12 +310,12 @@ def time_window(width: Any, is_open: bool = False) -> str:
     return f"RANGE BETWEEN {back} PRECEDING AND CURRENT ROW"
 
 
-def _count(given: Any, least: int | None) -> int:
-    if isinstance(given, bool) or not isinstance(given, int):
-        raise TypeError(f"a number of rows is a whole number, not {given!r}")
-    if least is not None and given < least:
-        raise ValueError(f"a number of rows is {least} or more, not {given}")
-    return given
+def _count(rows: Any, least: int | None) -> int:
+    if isinstance(rows, bool) or not isinstance(rows, int):
+        raise TypeError(f"a number of rows is a whole number, not {rows!r}")
+    if least is not None and rows < least:
+        raise ValueError(f"a number of rows is {least} or more, not {rows}")
+    return rows
 
 
 def by_columns(by: Any) -> list[Any]:

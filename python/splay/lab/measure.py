@@ -87,7 +87,7 @@ def compression(
     LabError
         A scheme gave back other values, the results are of other data, or the statement failed.
     """
-    wanted = {
+    request = {
         "schemes": schemes,
         "codecs": list(codecs),
         "scheme": scheme,
@@ -97,13 +97,13 @@ def compression(
         "folder": folder,
         "seed": seed,
     }
-    told = _line if progress is True else progress or None
+    progress_callback = _line if progress is True else progress or None
     named = _named(data, columns, rows)
     if not isinstance(statement, str):
-        measured, skipped, left = lab_compression(named, wanted, statement, told)
+        measured, skipped, left = lab_compression(named, request, statement, progress_callback)
     else:
         with tempfile.TemporaryDirectory(prefix="splay-lab-", dir=folder) as where:
-            measured, skipped, left = lab_compression(named, wanted, _runner(statement, Path(where)), told)
+            measured, skipped, left = lab_compression(named, request, _runner(statement, Path(where)), progress_callback)
     if progress is True:
         print(file=sys.stderr)
     return Results(measured, skipped, left)

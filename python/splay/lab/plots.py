@@ -74,13 +74,13 @@ class Plots:
         from matplotlib.figure import Figure
 
         parts = [f"<h1>{html.escape(self._title())}</h1>", _html_table(self._results.summary().to_pylist())]
-        drawn: list[tuple[str, Any]] = [("front of factor and read time", lambda ax: self.front("read", ax=ax))]
-        drawn.append(("front of factor and write time", lambda ax: self.front("write", ax=ax)))
+        plots: list[tuple[str, Any]] = [("front of factor and read time", lambda ax: self.front("read", ax=ax))]
+        plots.append(("front of factor and write time", lambda ax: self.front("write", ax=ax)))
         if any(row["lbs"] == lbs for row in self._blocks(codec)):
-            drawn.append((f"levels of {codec}", lambda ax: self.levels(codec, lbs, ax=ax)))
+            plots.append((f"levels of {codec}", lambda ax: self.levels(codec, lbs, ax=ax)))
         if any(row["lvl"] == level for row in self._blocks(codec)):
-            drawn.append(("sizes of blocks", lambda ax: self.blocks(codec, level, ax=ax)))
-        for title, draw in drawn:
+            plots.append(("sizes of blocks", lambda ax: self.blocks(codec, level, ax=ax)))
+        for title, draw in plots:
             figure = Figure(figsize=(8, 4.5), layout="constrained")
             draw(figure.add_subplot())
             parts += [f"<h2>{html.escape(title)}</h2>", _svg(figure)]

@@ -1,4 +1,4 @@
-//! Which right row belongs to each left row of an as-of join.
+//! Finds the right row of each left row of an as-of join.
 //!
 //! - Of right rows with equal times the last one is taken looking backward, the first one looking forward: in both cases
 //!   the one that is nearest in the order of arrival, seen from the left row.
@@ -11,7 +11,7 @@
 
 use crate::search::partition_from;
 
-/// Where the right row lies, seen from the left one.
+/// The direction from a left row to its right row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Direction {
     /// At or before it: the last such row.
@@ -22,10 +22,10 @@ pub enum Direction {
     Nearest,
 }
 
-/// What counts as a match.
+/// The rule for a match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct MatchRule {
-    /// Where to look.
+    /// The direction of the search.
     pub direction: Direction,
     /// Whether an equal time is a match.
     pub inclusive: bool,
@@ -35,8 +35,8 @@ pub struct MatchRule {
 
 /// Calls `put` once for each left row, in order, with the position of its right row.
 ///
-/// Costs at most the logarithm of the number of right rows between two left rows, for each of them, and never more than a
-/// merge of both sides.
+/// For each left row it costs at most the logarithm of the number of right rows since the previous one, and in all never more than a merge of both
+/// sides.
 pub fn match_rows(rule: MatchRule, left: &[i64], right: &[i64], mut put: impl FnMut(Option<usize>)) {
     let within = |time: i64, row: usize| rule.tolerance.is_none_or(|most| time.abs_diff(right[row]) <= most);
     let mut hint = 0;

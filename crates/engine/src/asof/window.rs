@@ -1,4 +1,4 @@
-//! Which right rows lie in the window of each left row.
+//! Finds the right rows in the window of each left row.
 //!
 //! Source of the definitions: `wj` and `wj1` of kdb+. One difference: of several rows exactly at the begin of the
 //! window, `wj` counts only the last; here all of them lie in the window, as they do without the prevailing row.
@@ -7,18 +7,17 @@ use std::ops::Range;
 
 use crate::search::partition_from;
 
-/// What belongs to a window.
+/// The rule for a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct WindowRule {
-    /// Whether the last row before the begin belongs to the window, as the one that prevails there. A row exactly at the
-    /// begin takes its place.
+    /// Whether the window includes the last row before its beginning, which prevails there. A row exactly at the beginning replaces it.
     pub prevailing: bool,
 }
 
 /// Calls `put` once for each window, in order, with its range of right rows. Both bounds are inclusive.
 ///
-/// A window without bounds, or with its begin after its end, is empty. Windows may come in any order; those that lie near
-/// the one before them are found fastest.
+/// A window without bounds, or with its beginning after its end, is empty. Windows may come in any order; a window near the previous one is found
+/// fastest.
 pub fn window_rows(
     rule: WindowRule,
     bounds: impl IntoIterator<Item = Option<(i64, i64)>>,

@@ -125,7 +125,7 @@ impl KeyJoin {
                 let matched = BooleanBuffer::collect_bool(firsts.len(), |row| firsts[row] != MISSING);
                 let kept = FilterMask::new(BooleanArray::new(matched, None));
                 let rows = firsts.iter().copied().filter(|first| *first != MISSING).collect::<Vec<u32>>();
-                (left.kept(kept)?, UInt32Array::from(rows))
+                (left.filter_mask(kept)?, UInt32Array::from(rows))
             }
             None => (left.clone(), numbered(firsts.to_vec())),
             Some(followers) => {

@@ -219,7 +219,7 @@ impl Joiner<'_> {
         let (joined, gather) = if self.join.inner && positions.contains(&NOTHING) {
             let found: Vec<u64> = positions.iter().copied().filter(|position| *position != NOTHING).collect();
             let mask: BooleanArray = positions.iter().map(|position| Some(*position != NOTHING)).collect();
-            (left.kept(FilterMask::new(mask))?, Gather::new(&found))
+            (left.filter_mask(FilterMask::new(mask))?, Gather::new(&found))
         } else {
             (left.clone(), Gather::new(&positions))
         };
@@ -242,7 +242,7 @@ impl Joiner<'_> {
                 })?,
             });
         }
-        Ok((joined, gather.found()))
+        Ok((joined, gather.matched_rows()))
     }
 
     /// For each left row where its match stands.

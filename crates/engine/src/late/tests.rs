@@ -1,4 +1,4 @@
-//! Late columns have the values that others have, whatever steps do with them.
+//! Late columns have the same values as others, whatever steps do with them.
 
 use arrow::array::{BooleanArray, DictionaryArray, Int64Array, StringArray};
 use arrow::datatypes::Int32Type;
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::frame::Frame;
 
-/// What a step does with the rows of a frame.
+/// A step over the rows of a frame.
 #[derive(Debug, Clone)]
 enum Step {
     Keep(Vec<bool>),
@@ -45,7 +45,7 @@ fn frame(from: i64, rows: i64, are_late: bool) -> Frame {
     let all = Arc::new(RowChoice::all(rows_of).unwrap());
     let column = |values: ArrayRef| match are_late {
         true => FrameColumn::Late(LateColumn::of_part(ColumnPart::Mapped(values), &all)),
-        false => FrameColumn::Made(values),
+        false => FrameColumn::Array(values),
     };
     Frame::of(columns(from, rows).into_iter().map(column).collect(), rows_of)
 }
@@ -55,7 +55,7 @@ fn after(frame: Frame, step: &Step) -> Frame {
     match step {
         Step::Keep(bits) => {
             let mask: BooleanArray = (0..rows).map(|row| Some(bits[row % bits.len()])).collect();
-            frame.kept(FilterMask::new(mask)).unwrap()
+            frame.filter_mask(FilterMask::new(mask)).unwrap()
         }
         Step::Take(_) if rows == 0 => frame,
         Step::Take(places) => {

@@ -1,4 +1,4 @@
-//! Folds a range of rows for every row, where neither end of the ranges goes back, without undoing anything.
+//! Folds a range of rows for each row, without subtraction. Neither end of the ranges goes back from one row to the next.
 //!
 //! The rows of a range are cut into older and newer ones, as in a queue of two stacks. The newer ones have one fold, which grows; of
 //! the older ones each has the fold from it to the cut. Once the last older row has left, all rows of the range become older ones. So

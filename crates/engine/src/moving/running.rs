@@ -3,7 +3,7 @@
 use arrow::array::{ArrowPrimitiveType, Float64Array, PrimitiveArray};
 use arrow::datatypes::DataType;
 
-/// A sum that keeps what rounding loses.
+/// A sum that compensates rounding errors.
 ///
 /// Source: A. Neumaier, "Rundungsfehleranalyse einiger Verfahren zur Summation endlicher Summen", 1974.
 #[derive(Debug, Clone, Copy, Default)]
@@ -20,7 +20,7 @@ impl CompensatedSum {
     }
 
     fn value(self) -> f64 {
-        // Once a sum is infinite or no number, so is what rounding lost.
+        // Once a sum is infinite or NaN, so is its compensation.
         if self.lost.is_finite() { self.sum + self.lost } else { self.sum }
     }
 }

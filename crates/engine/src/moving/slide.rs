@@ -1,4 +1,4 @@
-//! Folds the last `n` rows of every row, in time that doesn't depend on `n` and without undoing anything.
+//! Folds the last `n` rows of each row, without subtraction, in time that doesn't depend on `n`.
 //!
 //! Rows are cut into blocks of `n`. A window reaches from inside one block into the next, so its fold is that of the tail
 //! of the older block joined with that of the head of the newer one; tails are folded once per block, heads grow row by row.

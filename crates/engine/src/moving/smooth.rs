@@ -1,4 +1,4 @@
-//! Smoothing by a share of the distance to each new value.
+//! Exponential smoothing: moves by a share of the distance to each new value.
 //!
 //! A null row gives null and leaves the smoothed value as it is: one missing value must not lose the rest of a series, as it
 //! does in kdb+, and a null row's own answer isn't known. NaN isn't null: after it every row is NaN.

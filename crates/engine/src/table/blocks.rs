@@ -18,15 +18,15 @@ use crate::own_type::{OwnComparison, own_comparison, own_list};
 /// Most ranges of a column's values that a block is compared with.
 const REACHES_MAX: usize = 64;
 
-/// Values of a column between which one must lie, as [`sortable`] bits.
+/// Ranges of a column's values as [`sortable`] bits; a value must lie in one of them.
 #[derive(Debug)]
 struct ValueRanges {
     column: usize,
-    /// Inclusive bounds, any of which will do.
+    /// Inclusive bounds of the ranges.
     any: Vec<(u64, u64)>,
 }
 
-/// The covers without those blocks that hold no row for which `predicate` is true.
+/// The covers without the blocks in which no row can pass `predicate`.
 pub(crate) fn narrow(
     snapshot: &TableSnapshot,
     covers: Vec<Cover>,
@@ -46,7 +46,7 @@ pub(crate) fn narrow(
         for reach in &reaches {
             let column = &snapshot.spec().columns[reach.column];
             let summaries = index.by_block(&column.name)?;
-            // A column that was widened since has summaries of another kind.
+            // A column that was widened later has summaries of another kind.
             let summaries =
                 summaries.filter(|summaries| Some(summaries.kind()) == ValueKind::of(&column.column_type.arrow()));
             summarized.extend(summaries.map(|summaries| (summaries, reach)));
@@ -81,7 +81,7 @@ fn by_column(reaches: Vec<ValueRanges>) -> Option<Vec<ValueRanges>> {
     columns.iter().all(|reach| !reach.any.is_empty()).then_some(columns)
 }
 
-/// Adds the parts of a span that may hold a wanted row.
+/// Adds the parts of a span that may hold a matching row.
 fn cut(span: &Span, summarized: &[(&ColumnSummaries, &ValueRanges)], spans: &mut Vec<Span>) {
     let mut open: Option<Range<usize>> = None;
     let mut start = span.rows.start;
@@ -121,7 +121,7 @@ fn collect(snapshot: &TableSnapshot, predicate: &Expr, constants: &[ArrayRef], r
     }
 }
 
-/// What a comparison, a list, or a choice of such of one column says.
+/// The values that a comparison, a list, or a choice of such allows for one column.
 fn reach(snapshot: &TableSnapshot, condition: &Expr, constants: &[ArrayRef]) -> Option<ValueRanges> {
     let list = match condition {
         Expr::In(value, list) => Some((value, list.values(constants))),
@@ -165,7 +165,7 @@ fn reach(snapshot: &TableSnapshot, condition: &Expr, constants: &[ArrayRef]) -> 
     Some(ValueRanges { column, any: any.into_iter().collect() })
 }
 
-/// The column that is compared, as it is or made wider.
+/// The compared column, possibly widened.
 fn stored_column(value: &Expr) -> Option<usize> {
     match value {
         Expr::Column(column) => Some(*column),
@@ -177,10 +177,10 @@ fn stored_column(value: &Expr) -> Option<usize> {
     }
 }
 
-/// Values of a list up to which it is parted for blocks. Of more only the least and the greatest are looked for.
+/// Values of a list up to which blocks are compared with several ranges of them. Of longer lists only the least and the greatest are used.
 const PARTED_MAX: usize = 20_000;
 
-/// What a list of values of the column's own type says: each of a short one, of a long one the least and the greatest.
+/// The values that a list of the column's own type allows: each item of a short list, the least and the greatest of a long one.
 fn reach_of_list(column: usize, stored: &DataType, list: &ArrayRef) -> Option<ValueRanges> {
     let valid = (0..list.len()).filter(|row| list.is_valid(*row));
     let mut any = valid.map(|row| bits(list, row, stored)).collect::<Option<Vec<_>>>()?;
@@ -196,8 +196,7 @@ fn reach_of_list(column: usize, stored: &DataType, list: &ArrayRef) -> Option<Va
     Some(ValueRanges { column, any })
 }
 
-/// A constant of the column's own type as sortable bits, the least and the greatest that are equal to it; `None` for null, which nothing
-/// equals, and for other types.
+/// The range of bits that equal a constant of the column's own type; `None` for null, which equals nothing, and for other types.
 fn bits(constant: &ArrayRef, row: usize, stored: &DataType) -> Option<(u64, u64)> {
     if constant.data_type() != stored || constant.len() <= row || constant.is_null(row) {
         return None;
@@ -232,7 +231,7 @@ fn bits(constant: &ArrayRef, row: usize, stored: &DataType) -> Option<(u64, u64)
     Some((bits, bits))
 }
 
-/// Zeros are equal, and all NaN are the one that is stored, as the filter itself has it.
+/// Zeros are equal, and every NaN is the stored one, as for the filter itself.
 fn float(value: f64) -> (u64, u64) {
     let bits = |value: f64| sortable(ValueKind::Float, value.to_bits());
     let value = if value.is_nan() { f64::NAN } else { value };

@@ -8,7 +8,7 @@ use splay_store::{BlocksRead, SelectionStats, TableSnapshot, blocks_of};
 use super::cover::Cover;
 use crate::error::Result;
 
-/// What covers hold of what the table has.
+/// Counts the partitions, runs and blocks that covers select, and those of the table.
 pub(crate) fn count(snapshot: &TableSnapshot, covers: &[Cover]) -> Result<SelectionStats> {
     let mut stats = SelectionStats::default();
     for partition in snapshot.partitions() {

@@ -14,18 +14,18 @@ use crate::codes::TextResults;
 use crate::error::{Error, Result};
 use crate::expr::{Columns, Value};
 
-/// A stretch of a segment and the wanted rows in it.
+/// A range of a segment with the selected rows in it.
 #[derive(Debug, Clone)]
 pub(crate) struct Cover {
     pub segment: Arc<Segment>,
     pub date: i32,
-    /// From the first wanted row to the last.
+    /// From the first selected row to the last.
     pub rows: Range<usize>,
-    /// Wanted rows, ascending, not overlapping.
+    /// Selected rows, ascending and disjoint.
     pub spans: Vec<Span>,
 }
 
-/// Wanted rows that stand together: of one symbol where the symbol matters.
+/// Consecutive selected rows: of one symbol, if the plan depends on the symbol.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Span {
     /// Rows of the segment.
@@ -34,10 +34,10 @@ pub(crate) struct Span {
     pub run: Option<usize>,
 }
 
-/// Spans over whose rows expressions are evaluated at once.
+/// Spans whose rows are evaluated as one block.
 #[derive(Debug)]
 pub(crate) struct Block {
-    /// Rows of the segment, from the first wanted one to the last.
+    /// Rows of the segment, from the first selected one to the last.
     pub rows: Range<usize>,
     /// Spans, cut to the block.
     pub spans: Vec<Span>,
@@ -49,7 +49,7 @@ impl Block {
         self.spans.iter().map(|span| span.rows.len()).sum()
     }
 
-    /// The wanted rows, counted from row `from` of the segment; `None` if they are all of [`Block::rows`].
+    /// The selected rows, counted from row `from` of the segment; `None` if they are all of [`Block::rows`].
     pub fn picked(&self, from: usize) -> Option<UInt32Array> {
         let place = |row: usize| u32::try_from(row - from).unwrap_or(u32::MAX);
         let rows = || self.spans.iter().flat_map(|span| span.rows.clone().map(place));
@@ -58,7 +58,7 @@ impl Block {
 }
 
 impl Cover {
-    /// Wanted rows.
+    /// The number of selected rows.
     pub fn selected_rows(&self) -> usize {
         self.spans.iter().map(|span| span.rows.len()).sum()
     }
@@ -69,7 +69,7 @@ impl Cover {
         Cover { segment, date: self.date, rows, spans }
     }
 
-    /// Its first wanted rows.
+    /// Its first selected rows.
     pub fn first(&self, rows: usize) -> Cover {
         let mut remaining = rows;
         let mut spans = Vec::new();
@@ -85,7 +85,7 @@ impl Cover {
         Cover { segment: Arc::clone(&self.segment), date: self.date, rows: self.rows.start..end, spans }
     }
 
-    /// The spans in blocks of at most `rows_max` wanted rows, short ones together with others that don't follow them without a gap.
+    /// The spans in blocks of at most `rows_max` selected rows. Short spans share a block even with gaps between them.
     pub fn blocks_with_gaps(&self, rows_max: usize) -> Vec<Block> {
         let mut blocks: Vec<Block> = Vec::new();
         let (mut selected, mut are_short) = (0, false);
@@ -106,7 +106,7 @@ impl Cover {
         blocks
     }
 
-    /// The spans in blocks of at most `rows_max` rows that follow each other without a gap.
+    /// The spans in blocks of at most `rows_max` adjacent rows.
     pub fn blocks(&self, rows_max: usize) -> Vec<Block> {
         Cover::blocks_of(&self.spans, rows_max)
     }
@@ -136,7 +136,7 @@ impl Cover {
     }
 }
 
-/// The columns of a cover, read when they are first asked for.
+/// The columns of a cover, read at their first use.
 pub(crate) struct CoverColumns<'a> {
     snapshot: &'a TableSnapshot,
     cover: &'a Cover,
@@ -186,7 +186,7 @@ impl<'a> CoverColumns<'a> {
         times_of(column)
     }
 
-    /// Where the virtual date stands among the columns.
+    /// The position of the virtual date among the columns.
     pub fn date_position(&self) -> usize {
         self.columns.len()
     }
@@ -197,7 +197,7 @@ impl<'a> CoverColumns<'a> {
     }
 }
 
-/// Columns of single rows of a cover.
+/// The columns of single rows of a cover.
 pub(crate) struct PickedColumns<'a> {
     pub columns: &'a CoverColumns<'a>,
     /// Rows of the cover.

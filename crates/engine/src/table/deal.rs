@@ -2,7 +2,7 @@
 
 use super::cover::{Cover, Span};
 
-/// Cuts covers into parts of about `rows` wanted rows each, in their order.
+/// Splits covers into parts of about `rows` selected rows each, in their order.
 pub(crate) fn deal(covers: Vec<Cover>, rows: usize) -> Vec<Vec<Cover>> {
     let mut parts = vec![Vec::new()];
     let mut filled = 0;
@@ -34,7 +34,7 @@ fn last(parts: &mut Vec<Vec<Cover>>) -> &mut Vec<Cover> {
     &mut parts[end]
 }
 
-/// Cuts a cover after some of its wanted rows.
+/// Splits a cover after some of its selected rows.
 fn split(mut cover: Cover, rows: usize) -> (Cover, Cover) {
     let (mut head, mut remaining) = (Vec::new(), rows);
     let mut tail = Vec::new();

@@ -16,22 +16,21 @@ use super::find::{find, gather};
 use crate::error::Result;
 use crate::search::partition_from;
 
-/// Rows that are read at a time in search of further rows of the same instant.
+/// Rows that are read at a time in search of further rows with the same time.
 const TIES: usize = 1024;
 
-/// Which rows to read: the first or the last by time, and how many.
+/// The first or the last rows by time, and how many of them to read.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ends {
-    /// The last rows, else the first.
+    /// The last rows if true, otherwise the first.
     pub latest: bool,
-    /// How many.
+    /// The number of rows.
     pub count: usize,
-    /// Whether the count holds for each symbol, or for all rows together.
+    /// Whether the count holds for each symbol; otherwise it holds for all rows together.
     pub of_each_symbol: bool,
 }
 
-/// Covers of wanted rows among which those at an end of time are: all rows for which fewer than were asked for are strictly nearer
-/// to that end. In the order of the table.
+/// Covers that contain the rows at an end of time, in the order of the table: all rows that have fewer than `count` rows strictly nearer to that end.
 pub(crate) fn find_by_time(
     snapshot: &TableSnapshot,
     selection: &RowSelection,
@@ -84,13 +83,13 @@ pub(crate) fn time_at_end(partition: &Partition, latest: bool) -> i64 {
     time.unwrap_or_default()
 }
 
-/// A number that is the smaller, the nearer a time is to the wanted end.
+/// The distance of a time from the end that is searched for.
 pub(crate) fn distance(latest: bool, time: i64) -> i64 {
-    // Turns the order of all times around, where a sign wouldn't for the least.
+    // `!` reverses the order of all times; a negative sign would overflow for the least.
     if latest { !time } else { time }
 }
 
-/// The nearest rows that were seen: of all, which are also those without a symbol, or of each symbol.
+/// The nearest rows so far: of all symbols together, which includes rows without a symbol, or of each symbol.
 struct Nearests {
     ends: Ends,
     of_all: NearestRows,

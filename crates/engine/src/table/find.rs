@@ -124,7 +124,7 @@ pub(crate) fn find_end(
     Ok(covers)
 }
 
-/// What is looked for in segments.
+/// A search in the segments of a table.
 #[derive(Clone, Copy)]
 struct SegmentSearch<'a> {
     snapshot: &'a TableSnapshot,
@@ -211,7 +211,7 @@ impl SegmentSearch<'_> {
             let own = part * share..runs.min((part + 1) * share);
             let own = own.filter_map(|number| whole(number).transpose()).collect::<Result<Vec<Span>>>()?;
             let mut own = match narrowing {
-                Some(narrowing) => narrowing.narrowed(own)?,
+                Some(narrowing) => narrowing.cut_to_times(own)?,
                 None => own,
             };
             own.retain(|span| !span.rows.is_empty());
@@ -289,7 +289,7 @@ impl<'a> TimeSearch<'a> {
     }
 
     /// The spans cut to the range of time, which leaves nothing of some. Times of short ones side by side are read at once.
-    fn narrowed(&self, mut spans: Vec<Span>) -> Result<Vec<Span>> {
+    fn cut_to_times(&self, mut spans: Vec<Span>) -> Result<Vec<Span>> {
         let mut first = 0;
         while first < spans.len() {
             let start = spans[first].rows.start;
@@ -391,7 +391,7 @@ fn places(times: &[i64], bounds: Bounds<i64>) -> (usize, usize) {
     )
 }
 
-/// Where an instant would stand among `rows` times between two, if they were as far from each other all over.
+/// The place where an instant would stand among `rows` evenly spaced times between two others.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of the rows, and a guess at that")]
 fn place_between(earliest: i64, latest: i64, instant: i64, rows: usize) -> usize {
     let share = instant.saturating_sub(earliest) as f64 / latest.saturating_sub(earliest).max(1) as f64;

@@ -106,7 +106,7 @@ impl Columns for JoinedPieces<'_> {
         Ok(Value::Array(column))
     }
 
-    fn kept(&self, position: usize, mask: &FilterMask) -> Result<Value> {
+    fn filter_column(&self, position: usize, mask: &FilterMask) -> Result<Value> {
         let is_read = self.read.borrow().get(position).is_none_or(Option::is_some);
         // Between rows that are taken one by one all are read.
         let ends = self.ranges.first().zip(self.ranges.last());

@@ -31,7 +31,7 @@ pub struct RowSelection {
     pub times: Bounds<i64>,
     /// Symbols, sorted and without doubles; `None` for all rows, also those without a symbol.
     pub symbols: Option<Vec<String>>,
-    /// What must hold of the symbol, or of there being none; asked of the symbols of a segment before its rows are read.
+    /// The condition on the symbol, or on its absence; it is evaluated on the symbols of a segment before its rows are read.
     pub(crate) condition: Option<SymbolCondition>,
 }
 

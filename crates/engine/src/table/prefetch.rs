@@ -21,7 +21,7 @@ const NEIGHBOUR_ROWS: usize = 64;
 /// Segments that are opened at once: a disk serves that many requests in little more than the time of one.
 const OPENERS: usize = 16;
 
-/// Which part of a column is read.
+/// The part of a column that is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PrefetchPart {
     /// All rows of a cover.

@@ -10,7 +10,7 @@ use splay_store::SegmentIndex;
 use crate::error::Result;
 use crate::expr::{Columns, Expr, Value, holds};
 
-/// What must hold of a symbol.
+/// A condition on a symbol.
 #[derive(Debug, Clone)]
 pub(crate) struct SymbolCondition {
     /// All must hold. The only column that they read is the symbol.

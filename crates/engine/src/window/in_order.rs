@@ -20,7 +20,7 @@ use super::{WindowCall, WindowFunction, over_partition};
 use crate::aggregate::{GroupRun, RowGroups, accumulator_of, arguments, group_rows};
 use crate::error::{Error, Result};
 use crate::expr::{Expr, Value};
-use crate::frame::{Frame, SortKey, joined};
+use crate::frame::{Frame, SortKey, concat_arrays};
 use crate::order::plain_numbers;
 use crate::parallel;
 use crate::run::{ExecutionContext, check_memory};
@@ -359,7 +359,7 @@ impl CallOverFrames<'_> {
             let ranges = neighbours.iter().map(|stretch| stretch.rows.start - all.start..stretch.rows.end - all.start);
             parts.push(self.values(&self.inputs(frame, &all)?, &ranges.collect::<Vec<_>>())?);
         }
-        joined(parts, &self.call.data_type)
+        concat_arrays(parts, &self.call.data_type)
     }
 
     /// The arguments of the last rows of a partition before a stretch, in pieces, and how many rows those are.
@@ -412,7 +412,7 @@ impl CallOverFrames<'_> {
         let column = |number: usize| {
             let parts: Vec<ArrayRef> = pieces.iter().map(|piece| ArrayRef::clone(&piece[number])).collect();
             let data_type = parts[0].data_type().clone();
-            joined(parts, &data_type)
+            concat_arrays(parts, &data_type)
         };
         (0..self.call.inputs().count()).map(column).collect()
     }

@@ -35,7 +35,7 @@ use self::sorted::in_sorted_order;
 use crate::aggregate::{Aggregate, AggregateFunction, at_each_row};
 use crate::error::{Error, Result};
 use crate::expr::{BinaryOp, Expr};
-use crate::frame::{Frame, SortKey, joined};
+use crate::frame::{Frame, SortKey, concat_arrays};
 use crate::run::{ExecutionContext, check_memory, over_frames, whole};
 use crate::stop::Stop;
 
@@ -131,7 +131,7 @@ impl WindowCall {
             let own: Vec<Range<usize>> = own.iter().map(|one| one.start - rows.start..one.end - rows.start).collect();
             function.call(&arguments, rows.len(), &own)
         });
-        joined(parts.collect::<Result<_>>()?, &self.data_type)
+        concat_arrays(parts.collect::<Result<_>>()?, &self.data_type)
     }
 }
 

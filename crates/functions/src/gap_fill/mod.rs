@@ -31,7 +31,7 @@ use datafusion::logical_expr::ScalarUDF;
 
 pub use calls::SAMPLE_FILL;
 pub use exec::GapFillPlanner;
-pub use rule::GapFillRule;
+pub use rule::{GapFillRule, is_null_literal};
 
 /// `time_bucket_gapfill`, `locf` and `interpolate`.
 pub(super) fn functions() -> Vec<ScalarUDF> {

@@ -140,7 +140,7 @@ fn fill(aggregate: &Aggregate, calls: &[Expr]) -> Result<LogicalPlan> {
     };
     let placed = match extent {
         Extent::Series => BucketArguments::new(rest, zone_first),
-        Extent::Whole => BucketArguments::of_sample(rest, is_null),
+        Extent::Whole => BucketArguments::of_sample(rest, is_null_literal),
     };
     let Some(placed) = placed else {
         return plan_err!("time_bucket_gapfill has too many arguments");
@@ -178,12 +178,12 @@ fn fill(aggregate: &Aggregate, calls: &[Expr]) -> Result<LogicalPlan> {
     Ok(LogicalPlan::Extension(Extension { node: Arc::new(node) }))
 }
 
-/// Whether an expression is a null that was written down, whatever type it was given since.
-fn is_null(expr: &Expr) -> bool {
+/// Whether an expression is a null literal, with or without casts and aliases around it.
+pub fn is_null_literal(expr: &Expr) -> bool {
     match expr {
         Expr::Literal(value, _) => value.is_null(),
-        Expr::Alias(alias) => is_null(&alias.expr),
-        Expr::Cast(cast) => is_null(&cast.expr),
+        Expr::Alias(alias) => is_null_literal(&alias.expr),
+        Expr::Cast(cast) => is_null_literal(&cast.expr),
         _ => false,
     }
 }
@@ -197,7 +197,7 @@ fn range(placed: &BucketArguments, time: &Expr, aggregate: &Aggregate, extent: E
         Extent::Whole => Vec::new(),
     };
     for (argument, kind) in [(placed.start, BoundKind::From), (placed.finish, BoundKind::Before)] {
-        let Some(at) = argument.filter(|at| !is_null(at)) else { continue };
+        let Some(at) = argument.filter(|at| !is_null_literal(at)) else { continue };
         if !bounds::is_constant(at) {
             return plan_err!("the start and the finish of time_bucket_gapfill must be constants, not {at}");
         }

@@ -5,7 +5,7 @@ use std::sync::{Arc, mpsc};
 use splay_store::audit::{AuditEvent, RecordFailure, STATEMENT_BYTES_MAX};
 use tokio::sync::oneshot;
 
-use super::{AuditedOperation, Peer, statement_kind, unrecorded};
+use super::{AuditedOperation, Peer, record_failure, statement_kind};
 use crate::problem::{Outcome, Problem};
 use crate::settings::AuditLevel;
 
@@ -31,12 +31,12 @@ impl<'a> Action<'a> {
         Action { kind, object: statement_kind::object(text), statement: text, level, is_told_before: changes }
     }
 
-    /// What changes something and is no statement.
+    /// A change that is no statement.
     pub(crate) fn change(kind: &'static str, object: &'a str, about: &'a str) -> Action<'a> {
         Action { kind, object, statement: about, level: AuditLevel::Changes, is_told_before: true }
     }
 
-    /// What reads for long.
+    /// A subscription, which reads for long.
     pub(crate) fn subscription(object: &'a str) -> Action<'a> {
         Action { kind: "subscribe", object, statement: "", level: AuditLevel::Statements, is_told_before: true }
     }
@@ -138,13 +138,13 @@ impl Actor {
         match written {
             Err(lost) if self.peer.auditor.refuses() => {
                 begun.forget();
-                Err(unrecorded(&lost))
+                Err(record_failure(&lost))
             }
             _ => Ok(begun),
         }
     }
 
-    /// What records something, and the record that it has before it begins.
+    /// The audited operation, and the record that must be written before it begins.
     fn prepare(&self, action: Action<'_>) -> (AuditedOperation, Option<AuditEvent>) {
         let auditor = &self.peer.auditor;
         if !auditor.records(AuditLevel::Changes) {

@@ -88,7 +88,7 @@ impl Auditor {
         self.status().is_some_and(|status| status.error.is_some())
     }
 
-    /// What isn't done because its record can't be written, if it is so; and whether it stays so until the next start.
+    /// The operations that are refused because their records can't be written, if any are; and whether this lasts until the next start.
     pub(crate) fn outage(&self) -> Option<(AuditLevel, bool)> {
         let state = self.0.as_ref().filter(|state| state.refuses)?;
         let status = state.log.status();
@@ -151,7 +151,7 @@ fn wrong(error: splay_store::Error) -> Error {
 }
 
 /// The refusal of an operation whose record can't be written.
-fn unrecorded(lost: &RecordFailure) -> Problem {
+fn record_failure(lost: &RecordFailure) -> Problem {
     match lost {
         RecordFailure::Failed { reason } => {
             let text = format!(

@@ -16,7 +16,7 @@ const CLIENT_LEFT: &str = "left";
 #[derive(Debug, Default)]
 pub(crate) struct AuditedOperation {
     auditor: Auditor,
-    /// What its last record has; none if it needs none.
+    /// The event of its last record; `None` if it needs none.
     event: Option<AuditEvent>,
     /// Whether it has one only if it was forbidden.
     only_forbidden: bool,
@@ -78,7 +78,7 @@ impl AuditedOperation {
         }
     }
 
-    /// What its last record has so far. From then on it has none.
+    /// Takes the event of its last record. From then on there is no last record.
     pub(super) fn take_event(&mut self) -> Option<AuditEvent> {
         let mut event = self.event.take()?;
         let first = self.first.load(Ordering::Acquire);

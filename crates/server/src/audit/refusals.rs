@@ -1,4 +1,4 @@
-//! Limits how many refused sign-ins get a record each, so that guessing passwords can't fill the disk.
+//! Limits how many refused sign-ins get a record of their own, so that guessing passwords can't fill the disk.
 
 use std::sync::{Mutex, PoisonError};
 

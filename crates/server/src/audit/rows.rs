@@ -62,7 +62,7 @@ impl Drop for Tally {
     }
 }
 
-/// What a hand-over of rows adds to tallies: the rows of each table.
+/// The rows that one append adds to the tally of each table.
 #[derive(Debug, Default)]
 pub(crate) struct Counts(Vec<(Arc<Tally>, u64)>);
 
@@ -100,7 +100,7 @@ impl Counts {
 }
 
 impl Actor {
-    /// What rows are counted by. Returns once there is a durable record of the first ones. Blocks.
+    /// The tallies of rows. Returns once the first record of each is durable. Blocks.
     ///
     /// # Errors
     /// [`IngestError::Full`]: nothing is to be done without a record, and there is none.
@@ -124,7 +124,7 @@ impl Actor {
 }
 
 impl AuditedOperation {
-    /// What later records of it have, in the place of a last one.
+    /// The event of its later records; it has no last record.
     fn into_event(mut self) -> AuditEvent {
         self.take_event().unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! What is recorded of whom, and what isn't done without a record.
+//! Tests of the audit records, and of operations that are refused because theirs can't be written.
 
 #![allow(clippy::unwrap_used)]
 
@@ -124,7 +124,7 @@ fn without_a_record_nothing_is_changed_unless_that_is_asked_for() {
         let lost = auditor.status().unwrap().lost;
         assert!(lost >= 1, "{lost}");
         storage.capacity(None);
-        // What is refused is tried: there is room again.
+        // The retry succeeds: there is room again.
         assert_eq!(refused(Action::statement("select 2", false)), None);
         assert_eq!(auditor.outage(), None);
         let shown = shown(&records(&storage, &auditor));

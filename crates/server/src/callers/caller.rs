@@ -90,7 +90,7 @@ impl Caller {
         Caller { wire: Some(wire), ..self }
     }
 
-    /// What he is called; nothing where everybody may do everything.
+    /// The caller's name; empty where everybody may do everything.
     pub(crate) fn name(&self) -> Arc<str> {
         match &self.identity {
             Identity::Anybody => Arc::default(),
@@ -151,7 +151,7 @@ impl Caller {
         }
     }
 
-    /// What he may take of the server; those who are no users everything.
+    /// The caller's allowance by his quotas; those who aren't users have no limit.
     pub(crate) fn allowance(&self) -> Allowance {
         match &self.identity {
             Identity::User(user) => user.allowance.clone(),

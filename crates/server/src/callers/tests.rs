@@ -1,4 +1,4 @@
-//! Whom a server lets in, and for how long.
+//! Tests of the clients that a server admits, and for how long.
 
 #![allow(clippy::unwrap_used)]
 

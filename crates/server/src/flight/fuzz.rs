@@ -142,7 +142,7 @@ fn any_messages_are_answered() {
         runtime.block_on(async {
             let answered = router.clone().oneshot(request(bytes)).await;
             let response = answered.unwrap_or_else(|never| match never {});
-            // What went wrong is said in trailers; a panic would end the body or the request without a word.
+            // Errors are in the trailers; a panic would end the body or the request without them.
             assert_eq!(response.status(), StatusCode::OK);
             let mut status = response.headers().contains_key("grpc-status");
             let mut body = response.into_body();

@@ -20,7 +20,7 @@ use crate::problem::{Code, Outcome, Problem};
 const CATALOG: &str = "splay";
 /// The schema that all tables are in.
 const SCHEMA: &str = "public";
-/// What tables and views are.
+/// The type of tables and views.
 const TABLE_TYPE: &str = "TABLE";
 const VIEW_TYPE: &str = "VIEW";
 
@@ -34,7 +34,7 @@ pub(super) fn cant_write(error: impl std::fmt::Display) -> Problem {
     Problem::new(Code::Internal, format!("metadata can't be written: {error}"))
 }
 
-/// What the server is and can do.
+/// The properties of the server, for `GetSqlInfo`.
 pub(super) static INFO: LazyLock<Result<SqlInfoData, String>> = LazyLock::new(|| {
     let mut info = SqlInfoDataBuilder::new();
     info.append(SqlInfo::FlightSqlServerName, "SplayDB");
@@ -52,7 +52,8 @@ pub(super) static INFO: LazyLock<Result<SqlInfoData, String>> = LazyLock::new(||
     info.build().map_err(|error: FlightError| error.to_string())
 });
 
-/// What tools that write statements by themselves look at: names, clauses, bounds. A bound of zero is none, or not known.
+/// The properties of the dialect, for tools that write statements by themselves: names, clauses, bounds. A bound of zero means none, or an unknown
+/// one.
 fn dialect(info: &mut SqlInfoDataBuilder) {
     // Names match without regard to case and are kept as written; nulls sort last when ascending, first when descending.
     info.append(SqlInfo::SqlIdentifierCase, SqlSupportedCaseSensitivity::SqlCaseSensitivityCaseInsensitive as i32);

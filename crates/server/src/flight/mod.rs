@@ -59,7 +59,7 @@ use crate::statements::{Statements, or_broke_off};
 /// The action that cancels a statement by its flight.
 const CANCEL_FLIGHT_INFO: &str = "CancelFlightInfo";
 
-/// What the older action that cancels says.
+/// The result of the older cancel action.
 const CANCEL_RESULT_CANCELLED: i32 = 1;
 
 type Rows = Pin<Box<dyn Stream<Item = Result<FlightData, Status>> + Send>>;
@@ -178,9 +178,9 @@ impl FlightFront {
         let unknown = || Problem::new(Code::Unsupported, "this command is not known");
         let any = Any::decode(command).map_err(|_| unknown())?;
         Ok(match Command::try_from(any).map_err(|_| unknown())? {
-            Command::CommandStatementQuery(query) => described(statements, query.query).await?,
+            Command::CommandStatementQuery(query) => describe(statements, query.query).await?,
             Command::CommandPreparedStatementQuery(query) => {
-                described(statements, self.prepared.get(&query.prepared_statement_handle)?.text.clone()).await?
+                describe(statements, self.prepared.get(&query.prepared_statement_handle)?.text.clone()).await?
             }
             Command::CommandGetCatalogs(query) => Schema::clone(&query.into_builder().schema()),
             Command::CommandGetDbSchemas(query) => Schema::clone(&query.into_builder().schema()),
@@ -197,7 +197,7 @@ impl FlightFront {
     }
 }
 
-async fn described(statements: &Statements, text: String) -> Outcome<Schema> {
+async fn describe(statements: &Statements, text: String) -> Outcome<Schema> {
     let text = text.trim().trim_end_matches(';').to_owned();
     Ok(Schema::clone(&statements.describe(text).await?.schema))
 }

@@ -20,7 +20,7 @@ use crate::ingest::{AckClass, Append, Producer};
 use crate::ipc;
 use crate::problem::{Code, Outcome, Problem};
 
-/// What a client may say about a batch, as its metadata.
+/// The metadata of a batch.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct BatchMetadata {
@@ -28,7 +28,7 @@ struct BatchMetadata {
     sequence: Option<u64>,
 }
 
-/// What a client says about all batches of a stream, as headers of the call.
+/// The headers of a call, which hold for all batches of its stream.
 #[derive(Debug, Clone)]
 pub(super) struct Target {
     pub(super) table: String,
@@ -79,7 +79,7 @@ impl Target {
 }
 
 /// A problem out of what decoding reports.
-fn undecoded(error: FlightError) -> Problem {
+fn decode_problem(error: FlightError) -> Problem {
     match error {
         FlightError::Tonic(status) => match serde_json::from_slice::<serde_json::Value>(status.details()) {
             // Ours, which went through the decoder.
@@ -109,7 +109,7 @@ where
 /// The next batch with its metadata.
 async fn next_batch(decoder: &mut FlightDataDecoder) -> Outcome<Option<(RecordBatch, Bytes)>> {
     while let Some(decoded) = ipc::guarded(decoder.next()).await? {
-        let decoded = decoded.map_err(undecoded)?;
+        let decoded = decoded.map_err(decode_problem)?;
         let metadata = decoded.app_metadata();
         if let DecodedPayload::RecordBatch(rows) = decoded.payload {
             return Ok(Some((rows, metadata)));
@@ -124,7 +124,7 @@ pub(super) type Acks = Pin<Box<dyn Stream<Item = Result<PutResult, Status>> + Se
 /// Takes batches as they come, and as fast as their sender may send, and acknowledges each, in their order. A batch that is refused ends the stream, those before it
 /// were acknowledged; or it is reported in its place, if that was asked for and sending it again wouldn't help.
 pub(super) fn put(appends: Appends, target: Target, mut batches: FlightDataDecoder, waiting_max: usize) -> Acks {
-    // What became of a batch, and whether nothing can come behind it.
+    // The outcome of each batch, and whether it is the last one.
     let (sender, receiver) = mpsc::channel::<(Outcome<AckReceiver>, bool)>(waiting_max);
     let goes_on = target.goes_on;
     let is_reported = move |problem: &Problem| goes_on && matches!(problem.code, Code::Request | Code::Rejected);
@@ -137,7 +137,7 @@ pub(super) fn put(appends: Appends, target: Target, mut batches: FlightDataDecod
                 is_decoded = true;
                 appends.pace().await;
                 let target = target.clone();
-                appends.submit_made(move |_| Ok(vec![target.append(rows, &metadata)?])).await.map(Some)
+                appends.submit_rows(move |_| Ok(vec![target.append(rows, &metadata)?])).await.map(Some)
             };
             // A client that went away is given nothing more to wait for.
             let submitted = tokio::select! {

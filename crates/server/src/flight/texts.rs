@@ -8,7 +8,7 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use arrow::error::ArrowError;
 use tonic::metadata::MetadataMap;
 
-/// What gRPC for Java calls itself at the beginning of `user-agent`.
+/// The beginning of the `user-agent` of gRPC for Java.
 const JAVA: &str = "grpc-java";
 
 /// Whether a caller is to be given texts instead of dictionaries of them.

@@ -11,11 +11,11 @@ use splay_console::Asset;
 
 use crate::problem::{Code, Outcome, Problem};
 
-/// What the page may load and do.
+/// The page's content security policy.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
      base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'";
 
-/// What a program says that was built without the console.
+/// The answer of a program that was built without the console.
 const ABSENT: &str = "This program was built without the web console: `make console`, which needs Node.js 20, and another build include it.\n";
 
 /// Files whose names change with their bytes.
@@ -25,7 +25,7 @@ const FOR_EVER: &str = "public, max-age=31536000, immutable";
 pub(super) async fn page(headers: HeaderMap) -> Response {
     match splay_console::find("index.html") {
         Some(page) => answer(page, &headers, "no-cache"),
-        None => guarded(ABSENT.into_response()),
+        None => with_security_headers(ABSENT.into_response()),
     }
 }
 
@@ -53,17 +53,17 @@ fn answer(asset: &Asset, headers: &HeaderMap, caching: &'static str) -> Response
         (kind, asset.gzip).into_response()
     } else {
         let text = "The console's files are compressed: send Accept-Encoding: gzip.\n";
-        return guarded((StatusCode::NOT_ACCEPTABLE, text).into_response());
+        return with_security_headers((StatusCode::NOT_ACCEPTABLE, text).into_response());
     };
     let headers = [(header::ETAG, asset.etag), (header::CACHE_CONTROL, caching), (header::VARY, "accept-encoding")];
     for (name, value) in headers {
         response.headers_mut().insert(name, HeaderValue::from_static(value));
     }
-    guarded(response)
+    with_security_headers(response)
 }
 
 /// The response with what keeps the page to itself.
-fn guarded(mut response: Response) -> Response {
+fn with_security_headers(mut response: Response) -> Response {
     let rules = [
         (header::CONTENT_SECURITY_POLICY, POLICY),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),

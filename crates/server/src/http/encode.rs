@@ -39,16 +39,16 @@ impl Format {
     pub(super) fn of(parameter: Option<&str>, headers: &HeaderMap) -> Outcome<Format> {
         if let Some(name) = parameter {
             let unknown = || format!("{name:?} is not a format; there are json, ndjson, csv, arrow");
-            return Format::named(name).ok_or_else(|| Problem::new(Code::Request, unknown()));
+            return Format::of_name(name).ok_or_else(|| Problem::new(Code::Request, unknown()));
         }
         let Some(accept) = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok()) else {
             return Ok(Format::Json);
         };
         let kinds = accept.split(',').map(|kind| kind.split(';').next().unwrap_or_default().trim());
-        Ok(kinds.filter_map(Format::accepted).next().unwrap_or(Format::Json))
+        Ok(kinds.filter_map(Format::of_media_type).next().unwrap_or(Format::Json))
     }
 
-    fn named(name: &str) -> Option<Format> {
+    fn of_name(name: &str) -> Option<Format> {
         Some(match name {
             "json" => Format::Json,
             "ndjson" => Format::Ndjson,
@@ -58,7 +58,7 @@ impl Format {
         })
     }
 
-    fn accepted(kind: &str) -> Option<Format> {
+    fn of_media_type(kind: &str) -> Option<Format> {
         Some(match kind {
             "application/json" => Format::Json,
             "application/x-ndjson" | "application/jsonl" => Format::Ndjson,
@@ -209,7 +209,7 @@ impl Encode for Encoder {
     }
 }
 
-/// What was written into a buffer, or why it wasn't.
+/// The bytes that were written into a buffer, or the reason why they weren't.
 fn encoded_part(buffer: &mut CountedBuffer, written: Result<(), ArrowError>) -> Outcome<Bytes> {
     match written {
         Ok(()) => Ok(buffer.take()),

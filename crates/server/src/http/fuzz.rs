@@ -10,7 +10,7 @@ use tower::ServiceExt;
 
 use crate::fuzz;
 
-/// What begins a WebSocket.
+/// The request that opens a WebSocket.
 const UPGRADE: &str = "GET /subscribe HTTP/1.1\r\nhost: localhost\r\nconnection: upgrade\r\nupgrade: websocket\r\n\
     sec-websocket-version: 13\r\nsec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n";
 

@@ -53,7 +53,7 @@ use crate::subscriptions::Subscriptions;
 /// How long the rest of a body that is too large is waited for.
 const DROP_TIME: Duration = Duration::from_secs(1);
 
-/// What requests share.
+/// The state that requests share.
 #[derive(Debug)]
 pub(crate) struct HttpState {
     pub(crate) statements: Statements,
@@ -69,17 +69,17 @@ pub(crate) struct HttpState {
 }
 
 impl HttpState {
-    /// Where a caller's rows go, if this server takes any. Those beyond his quota are refused.
+    /// The sink of a caller's rows, if this server takes rows. It refuses those beyond his quota.
     pub(crate) fn appends(&self, caller: &Caller) -> Outcome<Appends> {
-        self.guarded(caller, ExcessRule::Refused)
+        self.guard_appends(caller, ExcessRule::Refused)
     }
 
     /// The same for a stream of rows, which is taken more slowly instead: ask for [`Appends::pace`] before each of its batches.
     pub(crate) fn paced_appends(&self, caller: &Caller) -> Outcome<Appends> {
-        self.guarded(caller, ExcessRule::Paced)
+        self.guard_appends(caller, ExcessRule::Paced)
     }
 
-    fn guarded(&self, caller: &Caller, excess: ExcessRule) -> Outcome<Appends> {
+    fn guard_appends(&self, caller: &Caller, excess: ExcessRule) -> Outcome<Appends> {
         let none = || Problem::new(Code::Unsupported, "this server takes no rows");
         let appends = self.appends.as_ref().ok_or_else(none)?;
         let guarded = GuardedIngest::new(Arc::clone(appends.ingest()), self.callers.clone(), caller.clone(), excess);
@@ -112,7 +112,7 @@ impl HttpState {
         Ok(self.statements.in_session(session).by(caller))
     }
 
-    /// What the database is among its copies, if it has any.
+    /// The database's role among its copies, if it has any.
     fn replication(&self) -> Option<Replication> {
         self.appends.as_ref().and_then(|appends| appends.ingest().replication())
     }
@@ -123,7 +123,7 @@ impl HttpState {
     }
 }
 
-/// What handlers get.
+/// The state as handlers get it.
 type Server = State<Arc<HttpState>>;
 
 /// A method, a path, and what answers it.
@@ -246,7 +246,7 @@ async fn health() -> Response {
 async fn ready(State(server): Server) -> Response {
     let stopping = *server.stop.borrow();
     let takes_rows = server.appends.as_ref().is_none_or(|appends| appends.ingest().is_ready());
-    // Which ones, `/status` says to those who may read.
+    // `/status` names them to those who may read.
     let damaged = server.statements.session().database().damaged().len();
     let losses = server.appends.as_ref().map_or(0, |appends| appends.ingest().journal_losses());
     // While the disk is full queries are answered.

@@ -31,7 +31,7 @@ const REASON_BYTES_MAX: usize = 64;
 /// The cookie of a session, where the request is of this origin.
 pub(super) fn session_of<'a>(callers: &Callers, headers: &'a HeaderMap) -> Option<&'a str> {
     let session = &callers.vouching()?.cookies().session;
-    // What it says has been compared with the host before.
+    // The header's value was compared with the host before.
     let has_origin = headers.contains_key(header::ORIGIN);
     let is_same = headers.get("sec-fetch-site").is_some_and(|site| site == "same-origin");
     cookie(headers, session).filter(|_| has_origin || is_same)
@@ -59,7 +59,7 @@ fn private(mut response: Response) -> Response {
     response
 }
 
-fn configured(callers: &Callers) -> Outcome<&IdentityProvider> {
+fn identity_provider(callers: &Callers) -> Outcome<&IdentityProvider> {
     callers.vouching().ok_or_else(|| Problem::new(Code::NotFound, "this server has no provider that signs users in"))
 }
 
@@ -97,7 +97,7 @@ pub(super) async fn state(State(server): Server, headers: HeaderMap) -> Response
 /// `GET /auth/oidc`: sends the browser to the provider.
 pub(super) async fn begin(State(server): Server, headers: HeaderMap) -> Response {
     let begun = async {
-        let vouching = configured(&server.callers)?;
+        let vouching = identity_provider(&server.callers)?;
         let console = console_of(vouching, &headers)?;
         let sign_in = vouching.begin(&console, now_seconds()).await?;
         let there = HeaderValue::try_from(&sign_in.url);
@@ -111,7 +111,7 @@ pub(super) async fn begin(State(server): Server, headers: HeaderMap) -> Response
     private(begun.await.unwrap_or_else(|problem| problem_response(&problem)))
 }
 
-/// What the provider sends the browser back with.
+/// The parameters with which the provider sends the browser back.
 #[derive(Deserialize)]
 pub(super) struct Callback {
     code: Option<String>,
@@ -126,7 +126,7 @@ pub(super) async fn callback(
     Query(callback): Query<Callback>,
     headers: HeaderMap,
 ) -> Outcome<Response> {
-    let vouching = configured(&server.callers)?;
+    let vouching = identity_provider(&server.callers)?;
     let cookies = vouching.cookies();
     let mut response = match finish(&server.callers, vouching, &callback, &headers).await {
         Ok((token, seconds)) => {

@@ -25,7 +25,7 @@ use crate::statements::or_broke_off;
 /// The header that says how far a follower is behind.
 const LAG: &str = "splay-lag-ms";
 
-/// What a client asks, in whichever form it came.
+/// The request of a client, in whichever form it came.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct QueryRequest {
@@ -33,7 +33,7 @@ struct QueryRequest {
     sql: Option<String>,
     format: Option<String>,
     params: Option<Value>,
-    /// What InfluxDB's clients call a statement.
+    /// The statement, as InfluxDB's clients name it.
     #[serde(skip)]
     influxql: Option<String>,
 }
@@ -73,7 +73,7 @@ pub(super) async fn get(State(server): Server, RawQuery(query): RawQuery, header
     let request = QueryInUrl::of(query.as_deref())?.into_request()?;
     match &request.influxql {
         Some(text) => influxql(text),
-        // What changes something is posted, so that no link does it.
+        // A statement that changes something must be posted, so that no link can run it.
         None => run(&server, &caller, request, &headers, false).await,
     }
 }

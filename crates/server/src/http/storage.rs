@@ -82,7 +82,7 @@ fn describe_partition(partition: &Partition, has_dates: bool) -> Value {
     })
 }
 
-/// What each column takes in the newest partition of each tier.
+/// The storage of each column in the newest partition of each tier.
 fn columns(snapshot: &TableSnapshot) -> Outcome<Vec<Value>> {
     let mut newest: BTreeMap<Tier, &Partition> = BTreeMap::new();
     for partition in snapshot.partitions() {

@@ -66,7 +66,7 @@ async fn run(server: &HttpState, caller: Caller, place: SubscriptionSlot, socket
     let follower = server.follower(caller, &ask);
     let mut updates =
         server.subscriptions.open((place, follower), &ask, WebSocketFrames { format: ask.format }).await?;
-    let reply = json!({ "subscribed": ask.subscribed() }).to_string();
+    let reply = json!({ "subscribed": ask.confirmation() }).to_string();
     if socket.send(Message::text(reply)).await.is_err() {
         return Ok(());
     }
@@ -104,7 +104,7 @@ struct WebSocketFrames {
     format: Format,
 }
 
-/// What an update is, by name, and whether more of the same snapshot follows.
+/// The kind of an update by name, and whether more of the same snapshot follows.
 pub(crate) fn kind(kind: UpdateKind) -> (&'static str, bool) {
     match kind {
         UpdateKind::Snapshot { first: true, more } => ("snapshot", more),

@@ -10,7 +10,7 @@ use splay_capture::text::{
 };
 use splay_store::ColumnType;
 
-use super::write::{Target, following, parsed};
+use super::write::{Target, following, parse_parameter};
 use super::{HttpState, on_thread};
 use crate::appends::{self, Appends};
 use crate::ingest::{Append, Ingest, Producer};
@@ -22,7 +22,7 @@ const SHOWN_MAX: usize = 20;
 /// The format of a body; none for Arrow.
 pub(super) fn format(target: &Target, headers: &HeaderMap) -> Outcome<Option<TextFormat>> {
     if let Some(format) = &target.format {
-        return if format == "arrow" { Ok(None) } else { parsed(Some(format.as_str())) };
+        return if format == "arrow" { Ok(None) } else { parse_parameter(Some(format.as_str())) };
     }
     let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     Ok(match kind.split(';').next().map(str::trim) {
@@ -78,7 +78,7 @@ pub(super) async fn write(
         Ok::<_, Problem>((target, spec, table_options))
     })
     .await??;
-    let unit: TimeUnit = parsed(target.unit.as_deref())?.unwrap_or_default();
+    let unit: TimeUnit = parse_parameter(target.unit.as_deref())?.unwrap_or_default();
     let (mut body, mut first_line) = (bytes, target.line.unwrap_or(1));
     let columns = match (format, &target.columns) {
         (TextFormat::Ndjson, _) => Vec::new(),
@@ -110,7 +110,7 @@ pub(super) async fn write(
     let mut report = if rows.num_rows() == 0 {
         json!({ "sequence": null, "class": null, "rows": 0, "duplicate": false, "quarantined": 0, "duplicate_rows": 0 })
     } else {
-        let ack = parsed(target.ack.as_deref())?;
+        let ack = parse_parameter(target.ack.as_deref())?;
         let append = Append { spec: Some(spec), producer, ack, ..Append::new(target.table.clone(), rows) };
         appends::json(&appends.append(append).await?)
     };

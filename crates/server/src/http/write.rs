@@ -31,7 +31,7 @@ fn in_url<T: DeserializeOwned>(query: Option<&str>) -> Outcome<T> {
     Ok(parameters)
 }
 
-pub(super) fn parsed<T: std::str::FromStr<Err = String>>(text: Option<&str>) -> Outcome<Option<T>> {
+pub(super) fn parse_parameter<T: std::str::FromStr<Err = String>>(text: Option<&str>) -> Outcome<Option<T>> {
     text.map(|text| text.parse().map_err(|error: String| Problem::new(Code::Request, error))).transpose()
 }
 
@@ -58,7 +58,7 @@ pub(super) struct Target {
 
 impl Target {
     fn producer(&self) -> Outcome<Option<Producer>> {
-        let producer = numbered(self.producer.clone(), self.sequence)?;
+        let producer = producer_of(self.producer.clone(), self.sequence)?;
         following(producer, self.previous)
     }
 
@@ -129,11 +129,11 @@ async fn write_arrow(
     target: Target,
     bytes: Bytes,
 ) -> Outcome<serde_json::Value> {
-    let (producer, ack) = (target.producer()?, parsed(target.ack.as_deref())?);
+    let (producer, ack) = (target.producer()?, parse_parameter(target.ack.as_deref())?);
     text::refuse(&target)?;
     splay_store::validate_name("table", &target.table)?;
     let bytes_max = server.limits.message_bytes_max;
-    let awaited = appends.submit_made(move |ingest| {
+    let awaited = appends.submit_rows(move |ingest| {
         let (schema, batches) = ipc::decode(bytes, bytes_max)?;
         let rows = concat_batches(&schema, &batches).map_err(|error| Problem::new(Code::Request, error.to_string()))?;
         let (spec, _) = target.table(ingest, |table_options| table_options.table_for(&target.table, &rows))?;
@@ -202,7 +202,7 @@ impl LineTarget {
             Some(sequence) => Some(sequence),
             None => text("splay-sequence").map(|text| text.parse().map_err(wrong)).transpose()?,
         };
-        numbered(self.producer.clone().or_else(|| text("splay-producer")), sequence)
+        producer_of(self.producer.clone().or_else(|| text("splay-producer")), sequence)
     }
 }
 
@@ -218,7 +218,7 @@ pub(super) fn following(producer: Option<Producer>, previous: Option<u64>) -> Ou
 }
 
 /// A producer and its number, both or none of them.
-fn numbered(name: Option<String>, sequence: Option<u64>) -> Outcome<Option<Producer>> {
+fn producer_of(name: Option<String>, sequence: Option<u64>) -> Outcome<Option<Producer>> {
     match (name, sequence) {
         (Some(name), Some(sequence)) => Ok(Some(Producer::new(name, sequence))),
         (None, None) => Ok(None),
@@ -251,7 +251,7 @@ async fn lines(server: &HttpState, query: Option<&str>, headers: &HeaderMap, bod
     server.metrics.request("influx", written.as_ref().map_or_else(|problem| problem.code.as_str(), |_| "ok"));
     match written {
         Ok(ack) => no_content(ack.as_ref()),
-        Err(problem) => refused(&problem),
+        Err(problem) => refusal_response(&problem),
     }
 }
 
@@ -268,7 +268,7 @@ fn no_content(ack: Option<&Ack>) -> Response {
 }
 
 /// A problem as InfluxDB's clients of both versions read it, with ours beside.
-fn refused(problem: &Problem) -> Response {
+fn refusal_response(problem: &Problem) -> Response {
     let code = match problem.code {
         Code::Request | Code::Rejected => "invalid",
         Code::Unauthorized => "unauthorized",
@@ -297,8 +297,8 @@ async fn write_lines(server: &HttpState, query: Option<&str>, headers: &HeaderMa
     let caller = server.caller(headers, Role::Write).await?;
     let appends = server.appends(&caller)?.by("influx");
     let target: LineTarget = in_url(query)?;
-    let precision: Precision = parsed(target.precision.as_deref())?.unwrap_or_default();
-    let ack: Option<AckClass> = parsed(target.ack.as_deref())?;
+    let precision: Precision = parse_parameter(target.precision.as_deref())?.unwrap_or_default();
+    let ack: Option<AckClass> = parse_parameter(target.ack.as_deref())?;
     let producer = target.producer(headers)?;
     let bytes = read_body(server, headers, body).await?;
     let settings = LineSettings { precision, ..server.limits.lines() };
@@ -310,7 +310,7 @@ async fn write_lines(server: &HttpState, query: Option<&str>, headers: &HeaderMa
     let ack = match rows.last_mut() {
         Some(last) => {
             last.producer = producer;
-            Some(appends.submit_made(move |_| Ok(rows)).await?.ack().await?)
+            Some(appends.submit_rows(move |_| Ok(rows)).await?.ack().await?)
         }
         None => None,
     };

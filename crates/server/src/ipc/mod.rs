@@ -48,13 +48,13 @@ fn too_many_rows() -> Problem {
 #[derive(Debug)]
 pub(crate) struct Checker {
     bytes_max: usize,
-    /// What the schema says, once it came.
+    /// The shape of messages, once the schema has come.
     shape: Option<MessageShape>,
     /// Unpacked bytes of the dictionaries that the reader keeps.
     dictionaries: HashMap<i64, usize>,
 }
 
-/// What a message comes to once it is read.
+/// The size of a message once it is decoded.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct DecodedSize {
     rows: i64,
@@ -245,7 +245,7 @@ pub(crate) fn read(bytes: Bytes) -> Outcome<(SchemaRef, Vec<RecordBatch>)> {
     Ok((schema, batches))
 }
 
-/// What a reader of checked messages gives, or a problem where it panics. Use nothing of it after that.
+/// Runs a reader of checked messages, and turns a panic into a problem. Use nothing of the reader after that.
 ///
 /// # Errors
 /// [`Code::Request`].

@@ -17,7 +17,7 @@ const TEXT_BYTES_MAX: usize = 8 << 20;
 /// Bytes that a text counts for besides itself.
 const TEXT_BYTES: usize = 32;
 
-/// What messages of rows have to fit.
+/// The shape that messages of rows must have.
 #[derive(Debug, Default)]
 pub(super) struct MessageShape {
     /// The columns in their order.
@@ -26,7 +26,7 @@ pub(super) struct MessageShape {
     pub(super) dictionaries: HashMap<i64, Buffers>,
 }
 
-/// Which buffers a column has. The first of them is its bitmap of valid rows. Widths are in bytes.
+/// The buffers of a column. The first of them is its bitmap of valid rows. Widths are in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Buffers {
     /// None at all: all rows are null.

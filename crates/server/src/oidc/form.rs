@@ -15,9 +15,9 @@ impl UrlEncodedForm {
         if !self.0.is_empty() {
             self.0.push('&');
         }
-        self.0.push_str(&encoded(name));
+        self.0.push_str(&percent_encode(name));
         self.0.push('=');
-        self.0.push_str(&encoded(value));
+        self.0.push_str(&percent_encode(value));
     }
 
     pub(super) fn text(&self) -> String {
@@ -26,7 +26,7 @@ impl UrlEncodedForm {
 }
 
 /// A text of which only letters, digits and four other characters are left as they are.
-pub(super) fn encoded(text: &str) -> String {
+pub(super) fn percent_encode(text: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~');
     text.bytes().fold(String::with_capacity(text.len()), |mut encoded, byte| {
         if plain(byte) {

@@ -11,7 +11,7 @@ pub(crate) fn token(bytes: &[u8], keys: &[Key]) {
     let Ok(unverified) = UnverifiedToken::parse(text) else { return };
     let named: Vec<&Key> = keys.iter().filter(|key| key.is_for(&unverified.header)).collect();
     let _ = unverified.verify(named.into_iter());
-    // What can't be chosen by a header doesn't verify, and doesn't panic either.
+    // An algorithm that a header can't choose doesn't verify, and doesn't panic either.
     let _ = unverified.verify(keys.iter());
 }
 

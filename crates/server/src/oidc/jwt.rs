@@ -25,7 +25,7 @@ const MODULUS_BYTES_MAX: usize = 1024;
 /// Why a token isn't accepted. Says nothing of what is in it.
 pub(crate) type TokenRefusal = &'static str;
 
-/// What a token may be signed by.
+/// The algorithms of a token's signature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Algorithm {
     Rs256,
@@ -224,7 +224,7 @@ impl<'a> UnverifiedToken<'a> {
     }
 }
 
-/// What claims have to be.
+/// The values that claims must have.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ExpectedClaims<'a> {
     pub(super) issuer: &'a str,

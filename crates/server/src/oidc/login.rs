@@ -1,4 +1,4 @@
-//! Sign-ins of browsers, from their begin to the end of the session.
+//! Sign-ins of browsers, from their beginning to the end of the session.
 //!
 //! - The server stores nothing for a sign-in that has begun, so nobody can fill its memory: the browser has a cookie
 //!   of random bytes and the time, and state, nonce and PKCE's verifier are keyed digests of it. A browser with
@@ -33,7 +33,7 @@ pub(super) struct SignedIn {
     pub(super) until: i64,
 }
 
-/// What the parts of a sign-in are derived by, and the sessions.
+/// Derives the parts of a sign-in from secrets, and keeps the sessions.
 pub(super) struct Logins {
     key: [u8; 32],
     sessions: Mutex<LruCache<SessionMark, SignedIn>>,
@@ -64,17 +64,17 @@ impl PendingSignIn<'_> {
             .finalize()
     }
 
-    /// What the provider sends back with the browser.
+    /// The state that the provider sends back with the browser.
     pub(super) fn state(&self) -> String {
         BASE64_URL_SAFE_NO_PAD.encode(self.part("state").as_bytes())
     }
 
-    /// What the ID token has to hold.
+    /// The nonce that the ID token must hold.
     pub(super) fn nonce(&self) -> String {
         BASE64_URL_SAFE_NO_PAD.encode(self.part("nonce").as_bytes())
     }
 
-    /// What is shown when the code is redeemed.
+    /// The verifier that is sent when the code is redeemed.
     pub(super) fn verifier(&self) -> String {
         BASE64_URL_SAFE_NO_PAD.encode(self.part("verifier").as_bytes())
     }
@@ -111,7 +111,7 @@ impl Logins {
     }
 
     /// The sign-in of a cookie, unless it took too long.
-    pub(super) fn begun(&self, cookie: &str, now: i64) -> Option<PendingSignIn<'_>> {
+    pub(super) fn pending(&self, cookie: &str, now: i64) -> Option<PendingSignIn<'_>> {
         let at: i64 = cookie.split_once('.').filter(|_| cookie.len() <= 128)?.1.parse().ok()?;
         let age = now.checked_sub(at)?;
         (0..=SIGN_IN_SECONDS).contains(&age).then(|| PendingSignIn { key: &self.key, cookie: cookie.to_owned() })
@@ -139,7 +139,7 @@ impl Logins {
 }
 
 /// Names and roles, shared by all requests of a user.
-pub(super) fn shared(texts: Vec<String>) -> Arc<[String]> {
+pub(super) fn shared_texts(texts: Vec<String>) -> Arc<[String]> {
     Arc::from(texts)
 }
 
@@ -153,7 +153,7 @@ mod tests {
         let logins = Logins::new().unwrap();
         let begun = logins.begin(1000).unwrap();
         let (cookie, state) = (begun.cookie().to_owned(), begun.state());
-        let again = logins.begun(&cookie, 1000 + SIGN_IN_SECONDS).unwrap();
+        let again = logins.pending(&cookie, 1000 + SIGN_IN_SECONDS).unwrap();
         assert!(again.is_answered_by(&state) && again.nonce() == begun.nonce() && again.verifier() == begun.verifier());
         assert!(again.verifier().len() == 43 && again.nonce() != again.state() && again.verifier() != again.state());
         let other = logins.begin(1000).unwrap();
@@ -161,18 +161,18 @@ mod tests {
         for (cookie, now) in
             [(&*cookie, 1001 + SIGN_IN_SECONDS), (&cookie, 999), ("x", 1000), ("", 0), (&cookie[1..], 1000)]
         {
-            let begun = logins.begun(cookie, now);
+            let begun = logins.pending(cookie, now);
             assert!(begun.is_none_or(|begun| !begun.is_answered_by(&state)), "{cookie} {now}");
         }
         // Another time in the cookie is another sign-in.
         let later = cookie.replace(".1000", ".1001");
-        assert!(!logins.begun(&later, 1001).unwrap().is_answered_by(&state));
+        assert!(!logins.pending(&later, 1001).unwrap().is_answered_by(&state));
     }
 
     #[test]
     fn a_session_lasts_until_its_end() {
         let logins = Logins::new().unwrap();
-        let person = ProviderUser { name: Arc::from("ann"), roles: shared(Vec::new()) };
+        let person = ProviderUser { name: Arc::from("ann"), roles: shared_texts(Vec::new()) };
         let token = logins.end(SignedIn { person, until: 5 }).unwrap();
         let mark = logins.mark(&token);
         assert_eq!(&*logins.session(&mark).unwrap().person.name, "ann");

@@ -56,13 +56,13 @@ pub(crate) struct VerifiedIdentity {
 
 /// A sign-in that a browser begins.
 pub(crate) struct SignIn {
-    /// Where the browser is sent.
+    /// The URL to which the browser is sent.
     pub(crate) url: String,
-    /// What it keeps until it is back.
+    /// The cookie that it keeps until it is back.
     pub(crate) cookie: String,
 }
 
-/// What the browser comes back with.
+/// The parameters with which the browser comes back.
 #[derive(Debug, Default)]
 pub(crate) struct SignInReturn<'a> {
     pub(crate) code: &'a str,
@@ -109,7 +109,7 @@ fn no_random(error: crate::Error) -> Problem {
     Problem::new(Code::Internal, "the system gives no random bytes")
 }
 
-/// Where the provider sends browsers back to.
+/// The URL to which the provider sends browsers back.
 fn callback(console: &str) -> String {
     format!("{}/auth/oidc/callback", console.trim_end_matches('/'))
 }
@@ -141,7 +141,7 @@ impl IdentityProvider {
         &self.0.cookies
     }
 
-    /// What the console calls the provider.
+    /// The console's name for the provider.
     pub(crate) fn name(&self) -> String {
         self.settings().shown_name()
     }
@@ -204,7 +204,7 @@ impl IdentityProvider {
     pub(crate) async fn finish(&self, cookie: &str, returned: SignInReturn<'_>, now: i64) -> Outcome<SignedInBrowser> {
         let again =
             || Problem::new(Code::Unauthorized, "the sign-in took too long, or was begun elsewhere: begin it again");
-        let begun = self.0.logins.begun(cookie, now).ok_or_else(again)?;
+        let begun = self.0.logins.pending(cookie, now).ok_or_else(again)?;
         if !begun.is_answered_by(returned.state) {
             return Err(again());
         }
@@ -260,7 +260,7 @@ impl IdentityProvider {
         let mut roles: Vec<String> = groups.filter_map(|group| settings.roles.get(group)).cloned().collect();
         roles.sort();
         roles.dedup();
-        Ok(ProviderUser { name: Arc::from(name), roles: login::shared(roles) })
+        Ok(ProviderUser { name: Arc::from(name), roles: login::shared_texts(roles) })
     }
 }
 
@@ -271,8 +271,8 @@ pub(crate) struct SignedInBrowser {
 }
 
 impl SignedInBrowser {
-    /// What he has shown by it.
-    pub(crate) fn vouched(&self, now: i64) -> VerifiedIdentity {
+    /// The identity that the sign-in has verified.
+    pub(crate) fn identity(&self, now: i64) -> VerifiedIdentity {
         VerifiedIdentity {
             person: self.person.clone(),
             until: now.saturating_add_unsigned(self.seconds),

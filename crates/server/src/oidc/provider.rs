@@ -21,7 +21,7 @@ use serde_json::Value;
 use tokio::sync::Semaphore;
 use tokio_rustls::TlsConnector;
 
-use super::form::{UrlEncodedForm, encoded};
+use super::form::{UrlEncodedForm, percent_encode};
 use super::jwt::{Claims, ExpectedClaims, Header, Key, TokenRefusal, UnverifiedToken};
 use crate::client::{Client, HttpAnswer, connector};
 use crate::error::{Error, Result};
@@ -50,7 +50,7 @@ const ASK_INTERVAL: Duration = Duration::from_secs(30);
 const FRESH_TIME: Duration = Duration::from_secs(3600);
 const CACHE_TIME: Duration = Duration::from_secs(24 * 3600);
 
-/// Where systems keep the certificates that they trust.
+/// The files in which systems keep the certificates that they trust.
 const SYSTEM_AUTHORITIES: [&str; 5] = [
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
@@ -123,7 +123,7 @@ fn away(reason: &dyn std::fmt::Display) -> Problem {
     Problem::new(Code::Provider, "the provider that signs users in can't be asked now; those who are signed in go on")
 }
 
-fn refused<T>(reason: TokenRefusal) -> Outcome<T> {
+fn refuse<T>(reason: TokenRefusal) -> Outcome<T> {
     Err(Problem::new(Code::Unauthorized, format!("the token is not accepted: {reason}")))
 }
 
@@ -255,7 +255,7 @@ impl Provider {
     pub(super) async fn verify(self: &Arc<Self>, token: &str, expected: ExpectedClaims<'_>) -> Outcome<(Claims, i64)> {
         let unverified = match UnverifiedToken::parse(token) {
             Ok(unverified) => unverified,
-            Err(reason) => return refused(reason),
+            Err(reason) => return refuse(reason),
         };
         let mut data = self.data().await?;
         let has_key = |data: &ProviderData, header: &Header| data.keys.iter().any(|key| key.is_for(header));
@@ -270,10 +270,10 @@ impl Provider {
             false => Err("the provider has no such key"),
         };
         let checked = verified.and_then(|claims| expected.check(&claims).map(|until| (claims, until)));
-        checked.or_else(refused)
+        checked.or_else(refuse)
     }
 
-    /// Where a browser is sent to sign in.
+    /// The URL to which a browser is sent to sign in.
     ///
     /// # Errors
     /// [`Code::Provider`].
@@ -306,7 +306,7 @@ impl Provider {
         let mut authorization = None;
         if let Some(secret) = &self.secret {
             if is_basic {
-                let pair = format!("{}:{}", encoded(client), encoded(secret));
+                let pair = format!("{}:{}", percent_encode(client), percent_encode(secret));
                 let value = HeaderValue::try_from(format!("Basic {}", BASE64_STANDARD.encode(pair)));
                 authorization = Some(value.map_err(|error| away(&error))?);
             } else {

@@ -1,4 +1,4 @@
-//! Which tokens are accepted. A provider as a whole is played by python/tests/test_oidc.py.
+//! Tests of the tokens that are accepted. python/tests/test_oidc.py plays a whole provider.
 
 #![allow(clippy::unwrap_used)]
 

@@ -13,7 +13,7 @@ const ITEMS_MAX: usize = 1 << 16;
 /// The value of a placeholder that is an array of items with the number `item`.
 ///
 /// # Errors
-/// What isn't an array, has several dimensions, or has an item that isn't of its type.
+/// A refusal of a value that isn't an array, has several dimensions, or has an item of another type.
 pub(super) fn value(
     at: usize,
     item: u32,

@@ -114,7 +114,7 @@ impl Cells {
             DataType::Dictionary(_, values) => return Cells::of(&to(values.as_ref().clone())?),
             data_type => match types::item(data_type) {
                 Some(item) => return Cells::of_lists(column, Type::of(item).oid),
-                None => Cells::Text(shown(column).map_err(cant)?),
+                None => Cells::Text(nested_text(column).map_err(cant)?),
             },
         })
     }
@@ -248,7 +248,7 @@ impl Cells {
 }
 
 /// Columns of structures, maps and lists of lists as text.
-fn shown(column: &ArrayRef) -> std::result::Result<StringArray, arrow::error::ArrowError> {
+fn nested_text(column: &ArrayRef) -> std::result::Result<StringArray, arrow::error::ArrowError> {
     let options = FormatOptions::default();
     let formatter = ArrayFormatter::try_new(column.as_ref(), &options)?;
     let value = |row| if column.is_null(row) { Ok(None) } else { formatter.value(row).try_to_string().map(Some) };

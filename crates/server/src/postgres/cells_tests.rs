@@ -1,4 +1,4 @@
-//! Values against what PostgreSQL 16 sends for them.
+//! Compares values with what PostgreSQL 16 sends for them.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::sync::Arc;

@@ -41,11 +41,11 @@ pub(super) enum Command {
     Discard,
     /// About a cursor.
     Cursor(CursorCommand),
-    /// What there is nothing to do for, with the tag that it is answered with.
+    /// A command without an effect here, with the tag of its answer.
     Nothing(&'static str),
 }
 
-/// What a transaction is, as far as it is said.
+/// The modes of a transaction that a statement names.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Modes {
     reads: Option<bool>,
@@ -91,7 +91,7 @@ impl Command {
     /// The command that a statement is; `None` if it is for SQL.
     ///
     /// # Errors
-    /// What isn't supported, by name.
+    /// A refusal that names what isn't supported.
     pub(super) fn of(text: &str) -> Result<Option<Command>, Refusal> {
         let start = without_blanks(text);
         let first_length = start.bytes().take_while(u8::is_ascii_alphabetic).count();
@@ -146,7 +146,7 @@ impl Command {
             ["reset", name] => Command::Set { name: (*name).to_owned(), value: None, is_local: false },
             ["deallocate", "all"] | ["deallocate", "prepare", "all"] => Command::Deallocate(None),
             ["deallocate", "prepare", _] | ["deallocate", _] => {
-                Command::Deallocate(words.last().map(|name| unquoted(name)))
+                Command::Deallocate(words.last().map(|name| unquote(name)))
             }
             ["discard", "all"] => Command::Discard,
             ["discard", "plans"] => Command::Nothing("DISCARD PLANS"),
@@ -191,7 +191,7 @@ fn prepare(text: &str) -> Result<Option<Command>, Refusal> {
 /// The last word, a name, which is folded unless it is quoted.
 fn last(words: &[String]) -> String {
     let name = words.last().map(String::as_str).unwrap_or_default();
-    if name.starts_with('"') { unquoted(name) } else { name.to_lowercase() }
+    if name.starts_with('"') { unquote(name) } else { name.to_lowercase() }
 }
 
 fn no_more<'a>(what: &str, mut rest: impl Iterator<Item = &'a str>) -> Result<(), Refusal> {
@@ -250,13 +250,13 @@ fn set(words: &[String], is_local: bool) -> Result<Command, Refusal> {
     if values.is_empty() {
         return Err(wrong());
     }
-    let value = values.iter().filter(|word| *word != ",").map(|word| unquoted(word)).collect::<Vec<_>>().join(", ");
+    let value = values.iter().filter(|word| *word != ",").map(|word| unquote(word)).collect::<Vec<_>>().join(", ");
     let is_default = matches!(values, [word] if word.eq_ignore_ascii_case("default"));
-    Ok(Command::Set { name: unquoted(name), value: (!is_default).then_some(value), is_local })
+    Ok(Command::Set { name: unquote(name), value: (!is_default).then_some(value), is_local })
 }
 
 /// A word without its quotes.
-pub(super) fn unquoted(word: &str) -> String {
+pub(super) fn unquote(word: &str) -> String {
     for quote in ['\'', '"'] {
         if let Some(inner) = word.strip_prefix(quote).and_then(|rest| rest.strip_suffix(quote)) {
             return inner.replace(&format!("{quote}{quote}"), &quote.to_string());

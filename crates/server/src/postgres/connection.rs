@@ -66,7 +66,7 @@ pub(crate) struct Connection {
     savepoints: Vec<String>,
     /// Whether a statement has run in the transaction: its level is settled by then.
     has_read: bool,
-    /// What it sees, if its statements see the same.
+    /// The snapshots of the transaction, if all its statements see the same state.
     reads: TransactionReads,
     pub(super) prepared: HashMap<String, std::sync::Arc<PreparedStatement>>,
     /// Statements of `PREPARE`.
@@ -115,7 +115,7 @@ impl Connection {
         Ok(self.caller.check(role)?)
     }
 
-    /// Where its client's statements run, by the rights that he has now.
+    /// Statements with the rights that the client has now.
     pub(super) async fn statements(&mut self) -> Result<Statements, Refusal> {
         self.caller = self.front.shared.callers.still(&self.caller)?;
         let mut session = self.front.shared.callers.session(&self.caller, self.front.statements.session()).await?;
@@ -134,7 +134,7 @@ impl Connection {
         getrandom::fill(&mut secret).ok()?;
         self.replies = replies;
         self.key = Bytes::copy_from_slice(&[process.to_be_bytes(), secret].concat());
-        for (name, value) in self.parameters.reported() {
+        for (name, value) in self.parameters.reported_values() {
             self.replies.parameter(name, value);
         }
         self.replies.key(process, u32::from_be_bytes(secret));
@@ -189,7 +189,7 @@ impl Connection {
             | ClientMessage::CopyDone
             | ClientMessage::CopyFail(_)
             | ClientMessage::Terminate => Ok(()),
-            message => match self.extended(message).await? {
+            message => match self.answer_extended(message).await? {
                 Ok(()) => Ok(()),
                 Err((refusal, text)) => self.fail(&refusal, &text).await,
             },
@@ -363,7 +363,7 @@ impl Connection {
     }
 
     /// The statement that `EXECUTE` names, with its values; `None` for any other.
-    pub(super) fn executed(&mut self, text: &str) -> Result<Option<String>, Refusal> {
+    pub(super) fn execute_statement(&mut self, text: &str) -> Result<Option<String>, Refusal> {
         let refused = |error: splay_sql::Error| Refusal::new("42601", error.to_string());
         match NamedStatement::of(text).map_err(refused)? {
             Some(statement @ NamedStatement::Execute { .. }) => {
@@ -377,7 +377,7 @@ impl Connection {
         }
     }
 
-    /// Where the newest savepoint of a name is among those of the transaction, of which there has to be one.
+    /// The index of the newest savepoint of a name, or of any name. There must be a transaction.
     fn savepoint(&self, name: Option<&str>) -> Result<usize, Refusal> {
         if self.transaction == Transaction::None {
             return Err(Refusal::new("25P01", "savepoints are for transactions: BEGIN one"));
@@ -432,12 +432,12 @@ impl Connection {
 
     /// Tells the client of its settings.
     fn report(&mut self) {
-        for (name, value) in self.parameters.reported() {
+        for (name, value) in self.parameters.reported_values() {
             self.replies.parameter(name, value);
         }
     }
 
-    /// What runs in a transaction that has failed: its end.
+    /// Refuses everything but its end in a transaction that has failed.
     pub(super) fn check_transaction(&self, command: Option<&Command>) -> Result<(), Refusal> {
         match (self.transaction, command) {
             (Transaction::Failed, Some(Command::End { .. } | Command::RollbackTo(_)))
@@ -459,7 +459,7 @@ impl Connection {
 }
 
 /// The column of what `SHOW` gives.
-pub(super) fn shown(command: &Command) -> Option<Vec<Column>> {
+pub(super) fn show_columns(command: &Command) -> Option<Vec<Column>> {
     match command {
         Command::Show(name) => Some(vec![Column { name: name.clone(), data_type: Type::TEXT }]),
         _ => None,

@@ -116,13 +116,13 @@ impl Connection {
         })
     }
 
-    /// Where rows go and statements run, by the rights that the client has now.
+    /// The sink of rows, and statements with the rights that the client has now.
     async fn to_insert(&mut self) -> Result<(Arc<dyn Ingest>, Statements), Refusal> {
         let ingest = self.ingest()?;
         Ok((ingest, self.statements().await?))
     }
 
-    /// What the client sends for a `COPY`, up to its end.
+    /// Receives the data of a `COPY` up to its end.
     async fn receive(&mut self) -> StatementResult<BytesMut> {
         let mut received = BytesMut::new();
         let bytes_max = self.front.shared.limits.message_bytes_max;
@@ -229,7 +229,7 @@ fn format_begins(format: &StreamFormat, has_begun: &mut bool) -> bool {
     !std::mem::replace(has_begun, true) && format.kind == StreamKind::Binary
 }
 
-/// What binary rows begin with: no flags, and no extension.
+/// Writes the head of binary rows: no flags, and no extension.
 fn write_head(buffer: &mut CountedBuffer) -> std::io::Result<()> {
     buffer.write_all(SIGNATURE)?;
     buffer.write_all(&[0; 8])

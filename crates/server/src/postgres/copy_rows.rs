@@ -14,7 +14,7 @@ use splay_sql::{ScalarValue, StreamFormat, StreamKind};
 use super::types::Type;
 use super::values;
 
-/// What binary data begin with.
+/// The beginning of binary data.
 pub(super) const SIGNATURE: &[u8] = b"PGCOPY\n\xff\r\n\0";
 
 /// Rows that are decoded at once.
@@ -98,7 +98,7 @@ impl<'a> CopyLines<'a> {
         batch(self.fields, columns.collect()).map(Some)
     }
 
-    /// What is wrong with a line of so many values.
+    /// The error for a line with another number of values.
     fn wrong_count(&self, values: usize) -> String {
         match self.fields.get(values) {
             Some(missing) => format!("missing data for column {:?}", missing.name()),
@@ -178,7 +178,7 @@ impl<'a> CopyLines<'a> {
                     break bytes[start..end].ends_with(b"\r");
                 }
                 is_quoted = true;
-                at = self.quoted(bytes, at + 1, &mut value)?;
+                at = self.read_quoted(bytes, at + 1, &mut value)?;
                 start = at;
             };
             let is_last = bytes.get(at) != Some(&delimiter);
@@ -195,7 +195,7 @@ impl<'a> CopyLines<'a> {
     }
 
     /// Appends what stands up to the end of a quote; where that is.
-    fn quoted(&mut self, bytes: &'a [u8], mut at: usize, value: &mut Cow<'a, [u8]>) -> Result<usize, String> {
+    fn read_quoted(&mut self, bytes: &'a [u8], mut at: usize, value: &mut Cow<'a, [u8]>) -> Result<usize, String> {
         let quote = self.format.quote;
         loop {
             let Some(length) = bytes[at..].iter().position(|byte| *byte == quote) else {
@@ -320,7 +320,8 @@ impl<'a> BinaryRows<'a> {
             let row = self.row;
             let at_row = |reason: String| format!("row {row}: {reason}");
             // Clients may leave the trailer out, as ADBC's driver does: then the message of the end is the end, as in PostgreSQL.
-            let count = if self.rest.is_empty() { -1 } else { self.rest.try_get_i16().map_err(|_| at_row(cut()))? };
+            let count =
+                if self.rest.is_empty() { -1 } else { self.rest.try_get_i16().map_err(|_| at_row(truncated()))? };
             if count == -1 {
                 self.has_ended = true;
                 break;
@@ -347,29 +348,29 @@ impl<'a> BinaryRows<'a> {
             return Err("COPY file signature not recognized".to_owned());
         };
         self.rest = rest;
-        let flags = self.rest.try_get_u32().map_err(|_| cut())?;
-        let extension = self.rest.try_get_u32().map_err(|_| cut())?;
+        let flags = self.rest.try_get_u32().map_err(|_| truncated())?;
+        let extension = self.rest.try_get_u32().map_err(|_| truncated())?;
         if flags != 0 {
             return Err(format!("unrecognized flags {flags:#x} in the header"));
         }
         let extension = usize::try_from(extension).unwrap_or(usize::MAX);
-        self.rest = self.rest.get(extension..).ok_or_else(cut)?;
+        self.rest = self.rest.get(extension..).ok_or_else(truncated)?;
         Ok(())
     }
 
     fn value(&mut self) -> Result<Option<&'a [u8]>, String> {
-        let length = self.rest.try_get_i32().map_err(|_| cut())?;
+        let length = self.rest.try_get_i32().map_err(|_| truncated())?;
         if length == -1 {
             return Ok(None);
         }
         let length = usize::try_from(length).map_err(|_| format!("a value of {length} bytes"))?;
-        let (value, rest) = self.rest.split_at_checked(length).ok_or_else(cut)?;
+        let (value, rest) = self.rest.split_at_checked(length).ok_or_else(truncated)?;
         self.rest = rest;
         Ok(Some(value))
     }
 }
 
-fn cut() -> String {
+fn truncated() -> String {
     "unexpected end of the data".to_owned()
 }
 

@@ -1,6 +1,6 @@
 //! `DECLARE`, `FETCH`, `MOVE` and `CLOSE`: portals under names that statements give them.
 
-use super::commands::{Command, unquoted, words};
+use super::commands::{Command, unquote, words};
 use super::connection::{Connection, Transaction};
 use super::extended::Portal;
 use super::refusal::Refusal;
@@ -18,31 +18,31 @@ pub(super) enum CursorCommand {
 }
 
 impl CursorCommand {
-    /// What a statement says that begins with `DECLARE`, whose query may be long.
+    /// Parses a statement that begins with `DECLARE`. Its query may be long.
     ///
     /// # Errors
-    /// What isn't supported, by name.
+    /// A refusal that names what isn't supported.
     pub(super) fn declare(text: &str) -> Result<CursorCommand, Refusal> {
         let (head, query) = split_query(text)?;
         let words = words(head);
         let lower: Vec<String> = words.iter().map(|word| word.to_ascii_lowercase()).collect();
         let [_, _, options @ ..] = lower.as_slice() else { return Err(no_declaration()) };
         check_options(options)?;
-        Ok(CursorCommand::Declare { name: unquoted(&words[1]), query: query.to_owned() })
+        Ok(CursorCommand::Declare { name: unquote(&words[1]), query: query.to_owned() })
     }
 
-    /// What another statement of these words says.
+    /// Parses another statement of cursors from its words.
     ///
     /// # Errors
-    /// What isn't supported, by name.
+    /// A refusal that names what isn't supported.
     pub(super) fn of(words: &[String]) -> Result<CursorCommand, Refusal> {
         let lower: Vec<String> = words.iter().map(|word| word.to_ascii_lowercase()).collect();
         let lower: Vec<&str> = lower.iter().map(String::as_str).collect();
         match lower.as_slice() {
             ["close", "all"] => Ok(CursorCommand::Close { name: None }),
-            ["close", _] => Ok(CursorCommand::Close { name: Some(unquoted(&words[1])) }),
+            ["close", _] => Ok(CursorCommand::Close { name: Some(unquote(&words[1])) }),
             [verb @ ("fetch" | "move"), direction @ .., _] => Ok(CursorCommand::Fetch {
-                name: unquoted(&words[words.len() - 1]),
+                name: unquote(&words[words.len() - 1]),
                 rows: rows(verb, direction)?,
                 shows: *verb == "fetch",
             }),
@@ -62,7 +62,7 @@ impl CursorCommand {
     }
 }
 
-/// What may stand between the name of a cursor and its query.
+/// Checks the options between the name of a cursor and its query.
 fn check_options(options: &[String]) -> Result<(), Refusal> {
     let mut before = options.iter().map(String::as_str).peekable();
     while let Some(word) = before.next() {

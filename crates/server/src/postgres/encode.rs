@@ -26,7 +26,7 @@ pub(super) enum AnswerPiece {
     Columns(SchemaRef),
     /// Messages of so many rows.
     Rows { bytes: Bytes, rows: u64 },
-    /// What a statement changed, in how many rows, and the views that it dropped by `CASCADE`.
+    /// The change of a statement, the number of rows that it changed, and the views that it dropped by `CASCADE`.
     Changed { what: String, rows: u64, dropped: Option<String> },
 }
 
@@ -65,7 +65,7 @@ impl Rows {
         }
         let columns = types::columns(schema);
         let Some(described) = &self.described_types else { return Ok(()) };
-        // What was taken for text, such as a placeholder without a type, is text in whichever type.
+        // A column that was described as text, such as a placeholder without a type, is sent as text whatever its type.
         let fits = |(at, described): (usize, &u32)| {
             columns.get(at).is_some_and(|column| {
                 column.data_type.oid == *described || (*described == types::TEXT && format(&self.formats, at) == 0)
@@ -93,7 +93,7 @@ impl Encode for Rows {
         self.check_columns(schema)
     }
 
-    fn changed(&mut self, change: StatementChange) -> Vec<AnswerPiece> {
+    fn change_result(&mut self, change: StatementChange) -> Vec<AnswerPiece> {
         vec![AnswerPiece::Changed { what: change.statement.to_owned(), rows: change.rows, dropped: None }]
     }
 

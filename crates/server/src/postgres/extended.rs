@@ -12,7 +12,7 @@ use bytes::Bytes;
 use splay_sql::{CopyStream, Parameters, ScalarValue, statements};
 
 use super::commands::Command;
-use super::connection::{Connection, End, shown};
+use super::connection::{Connection, End, show_columns};
 use super::cursors::CursorCommand;
 use super::encode::{AnswerPiece, COLUMNS_MAX, Rows, split_rows, too_many_columns};
 use super::messages::{Bind, ClientMessage, Target};
@@ -50,7 +50,7 @@ pub(crate) struct PreparedStatement {
     /// The description of its parameters and columns, once it was requested.
     described: OnceLock<StatementDescription>,
     /// Whether the client has received the description of its columns.
-    is_told: AtomicBool,
+    has_columns_sent: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -97,7 +97,7 @@ impl PreparedStatement {
             types: Vec::new(),
             placeholders: 0,
             described: OnceLock::new(),
-            is_told: AtomicBool::new(false),
+            has_columns_sent: AtomicBool::new(false),
         }
     }
 }
@@ -148,7 +148,10 @@ type StatementFailure = (Refusal, String);
 
 impl Connection {
     /// Answers a message of the extended protocol.
-    pub(super) async fn extended(&mut self, message: ClientMessage) -> Result<Result<(), StatementFailure>, End> {
+    pub(super) async fn answer_extended(
+        &mut self,
+        message: ClientMessage,
+    ) -> Result<Result<(), StatementFailure>, End> {
         let prepared = match &message {
             ClientMessage::Bind(bind) => self.prepared.get(&bind.statement).cloned(),
             ClientMessage::Describe(Target::Statement(name)) => self.prepared.get(name).cloned(),
@@ -197,7 +200,7 @@ impl Connection {
             return Err(Refusal::new("42601", "cannot insert multiple commands into a prepared statement"));
         }
         let statement = texts.first().copied().unwrap_or_default();
-        let executed = self.executed(statement)?;
+        let executed = self.execute_statement(statement)?;
         let statement = executed.as_deref().unwrap_or(statement);
         let kind = match Command::of(statement)? {
             Some(command) => PreparedKind::Command(command),
@@ -232,14 +235,14 @@ impl Connection {
             types,
             placeholders,
             described: OnceLock::new(),
-            is_told: AtomicBool::new(false),
+            has_columns_sent: AtomicBool::new(false),
         };
         self.prepared.insert(name, Arc::new(prepared));
         self.replies.plain(b'1');
         Ok(())
     }
 
-    fn prepared(&self, name: &str) -> Result<Arc<PreparedStatement>, Refusal> {
+    fn find_prepared(&self, name: &str) -> Result<Arc<PreparedStatement>, Refusal> {
         let none = || Refusal::new("26000", format!("prepared statement \"{name}\" does not exist"));
         self.prepared.get(name).cloned().ok_or_else(none)
     }
@@ -256,7 +259,7 @@ impl Connection {
             && parameter_values.iter().enumerate().any(lacks)
         {
             // One that can't be described says why when it runs.
-            true => self.described(&prepared).await?.ok(),
+            true => self.describe_prepared(&prepared).await?.ok(),
             false => prepared.described.get().cloned(),
         };
         let mut items = 0;
@@ -284,7 +287,7 @@ impl Connection {
 
     fn check_bind(&self, bind: &Bind) -> Result<Arc<PreparedStatement>, Refusal> {
         check_name(&bind.portal)?;
-        let prepared = self.prepared(&bind.statement)?;
+        let prepared = self.find_prepared(&bind.statement)?;
         self.check_transaction(if let PreparedKind::Command(command) = &prepared.kind { Some(command) } else { None })?;
         self.check_portal(&bind.portal)?;
         let placeholder_count = prepared.placeholders;
@@ -323,8 +326,8 @@ impl Connection {
         Ok(())
     }
 
-    /// What a prepared statement would give and which values it takes.
-    async fn described(&mut self, prepared: &PreparedStatement) -> StatementResult<StatementDescription> {
+    /// Describes a prepared statement: the columns of its answer and the values that it takes.
+    async fn describe_prepared(&mut self, prepared: &PreparedStatement) -> StatementResult<StatementDescription> {
         if let Some(described) = prepared.described.get() {
             return Ok(Ok(described.clone()));
         }
@@ -364,7 +367,7 @@ impl Connection {
                 inferred = described.parameters;
                 described.schema.map(|schema| types::columns(&schema)).unwrap_or_default()
             }
-            PreparedKind::Command(command) => shown(command).unwrap_or_default(),
+            PreparedKind::Command(command) => show_columns(command).unwrap_or_default(),
             // Its columns are described with the answer.
             PreparedKind::Copy(_) | PreparedKind::Empty => Vec::new(),
         };
@@ -381,12 +384,12 @@ impl Connection {
     }
 
     async fn describe_statement(&mut self, name: &str) -> StatementResult<()> {
-        let prepared = match self.prepared(name) {
+        let prepared = match self.find_prepared(name) {
             Ok(prepared) => prepared,
             Err(refusal) => return Ok(Err(refusal)),
         };
-        Ok(self.described(&prepared).await?.map(|StatementDescription { columns, types }| {
-            prepared.is_told.store(true, Ordering::Relaxed);
+        Ok(self.describe_prepared(&prepared).await?.map(|StatementDescription { columns, types }| {
+            prepared.has_columns_sent.store(true, Ordering::Relaxed);
             self.replies.placeholders(&types);
             self.tell_columns(&prepared, &columns, &[]);
         }))
@@ -416,14 +419,14 @@ impl Connection {
         let described = match &portal.prepared.kind {
             PreparedKind::Read if portal.is_cursor && matches!(portal.state, PortalState::New) => {
                 let prepared = Arc::clone(&portal.prepared);
-                self.described(&prepared).await?.map(|described| described.columns)
+                self.describe_prepared(&prepared).await?.map(|described| described.columns)
             }
-            PreparedKind::Read => self.started(&mut portal).await?,
+            PreparedKind::Read => self.start_portal(&mut portal).await?,
             // It runs when it is executed, and not when somebody asks for its columns.
             PreparedKind::Change { returns_rows: true } if matches!(portal.state, PortalState::New) => {
                 let prepared = Arc::clone(&portal.prepared);
-                let described = self.described(&prepared).await?;
-                prepared.is_told.fetch_or(described.is_ok(), Ordering::Relaxed);
+                let described = self.describe_prepared(&prepared).await?;
+                prepared.has_columns_sent.fetch_or(described.is_ok(), Ordering::Relaxed);
                 described.map(|described| described.columns)
             }
             PreparedKind::Change { returns_rows: true } => Ok(portal.columns.clone()),
@@ -431,7 +434,7 @@ impl Connection {
                 let (name, formats) = (name.clone(), portal.formats.clone());
                 self.columns_of_cursor(&name, &formats).await?
             }
-            PreparedKind::Command(command) => Ok(shown(command).unwrap_or_default()),
+            PreparedKind::Command(command) => Ok(show_columns(command).unwrap_or_default()),
             PreparedKind::Change { .. } | PreparedKind::Copy(_) | PreparedKind::Empty => Ok(Vec::new()),
         };
         let runs = matches!(portal.state, PortalState::Runs { .. });
@@ -449,7 +452,7 @@ impl Connection {
     pub(super) async fn begin_with_formats(&mut self, portal: &mut Portal, formats: &[i16]) -> StatementResult<()> {
         if matches!(portal.state, PortalState::New) {
             portal.formats = formats.to_vec();
-            return Ok(self.started(portal).await?.map(drop));
+            return Ok(self.start_portal(portal).await?.map(drop));
         }
         let is_same = (0..portal.columns.len()).all(|at| format(formats, at) == format(&portal.formats, at));
         Ok(match is_same {
@@ -474,7 +477,7 @@ impl Connection {
     }
 
     /// Starts the statement of a portal that answers with rows, and gives its columns.
-    async fn started(&mut self, portal: &mut Portal) -> StatementResult<Vec<Column>> {
+    async fn start_portal(&mut self, portal: &mut Portal) -> StatementResult<Vec<Column>> {
         if !matches!(portal.state, PortalState::New) {
             return Ok(Ok(portal.columns.clone()));
         }
@@ -490,7 +493,8 @@ impl Connection {
             },
             _ => None,
         };
-        let described = portal.prepared.described.get().filter(|_| portal.prepared.is_told.load(Ordering::Relaxed));
+        let described =
+            portal.prepared.described.get().filter(|_| portal.prepared.has_columns_sent.load(Ordering::Relaxed));
         let inferred = described.map(|described| described.columns.iter().map(|column| column.data_type.oid).collect());
         let (encode, parameters) = (Rows::new(portal.formats.clone(), inferred), parameters(&portal.values));
         let mut started = match self.start(&portal.prepared.text, parameters, encode, ingest).await? {
@@ -561,7 +565,7 @@ impl Connection {
     /// Sends so many rows of a portal, or all if it is none.
     async fn read(&mut self, portal: &mut Portal, rows_max: u64) -> StatementResult<()> {
         if matches!(portal.state, PortalState::New)
-            && let Err(refusal) = self.started(portal).await?
+            && let Err(refusal) = self.start_portal(portal).await?
         {
             return Ok(Err(refusal));
         }

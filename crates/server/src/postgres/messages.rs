@@ -55,7 +55,7 @@ pub(super) struct Bind {
     pub(super) columns: Vec<i16>,
 }
 
-/// What is described or closed.
+/// The object to describe or to close.
 #[derive(Debug)]
 pub(super) enum Target {
     Statement(String),
@@ -162,7 +162,7 @@ impl ClientMessage {
     /// The message of a kind with this body.
     ///
     /// # Errors
-    /// What isn't a message of the protocol ends the connection; text that is not UTF-8 doesn't.
+    /// A malformed message, which ends the connection. Text that isn't UTF-8 doesn't.
     pub(super) fn of(kind: u8, body: Bytes) -> Result<ClientMessage, Refusal> {
         let mut body = Body(body);
         let message = match kind {
@@ -204,29 +204,29 @@ impl ClientMessage {
 pub(super) struct Body(pub(super) Bytes);
 
 impl Body {
-    fn cut() -> Refusal {
+    fn truncated() -> Refusal {
         Refusal::fatal("08P01", "a message ends before what it announces")
     }
 
     /// Text up to a zero.
     pub(super) fn text(&mut self) -> Result<String, Refusal> {
-        let end = self.0.iter().position(|byte| *byte == 0).ok_or_else(Body::cut)?;
+        let end = self.0.iter().position(|byte| *byte == 0).ok_or_else(Body::truncated)?;
         let bytes = self.0.split_to(end);
         self.0.advance(1);
         String::from_utf8(bytes.into()).map_err(|_| Refusal::new("22021", "the text is not UTF-8"))
     }
 
     fn short(&mut self) -> Result<u16, Refusal> {
-        self.0.try_get_u16().map_err(|_| Body::cut())
+        self.0.try_get_u16().map_err(|_| Body::truncated())
     }
 
     pub(super) fn number(&mut self) -> Result<u32, Refusal> {
-        self.0.try_get_u32().map_err(|_| Body::cut())
+        self.0.try_get_u32().map_err(|_| Body::truncated())
     }
 
     fn formats(&mut self) -> Result<Vec<i16>, Refusal> {
         let count = self.short()?;
-        (0..count).map(|_| self.0.try_get_i16().map_err(|_| Body::cut())).collect()
+        (0..count).map(|_| self.0.try_get_i16().map_err(|_| Body::truncated())).collect()
     }
 
     /// Bytes with their length before them; none for null.
@@ -237,13 +237,13 @@ impl Body {
         }
         let length = usize::try_from(length).unwrap_or(usize::MAX);
         if length > self.0.len() {
-            return Err(Body::cut());
+            return Err(Body::truncated());
         }
         Ok(Some(self.0.split_to(length)))
     }
 
     fn target(&mut self) -> Result<Target, Refusal> {
-        let kind = self.0.try_get_u8().map_err(|_| Body::cut())?;
+        let kind = self.0.try_get_u8().map_err(|_| Body::truncated())?;
         match kind {
             b'S' => Ok(Target::Statement(self.text()?)),
             b'P' => Ok(Target::Portal(self.text()?)),

@@ -47,7 +47,7 @@ use crate::tls::Acceptor;
 /// The protocol's name in TLS (ALPN).
 pub(crate) const PROTOCOL: &[u8] = b"postgresql";
 
-/// What connections share.
+/// The state that connections share.
 #[derive(Debug, Clone)]
 pub(crate) struct PostgresFront {
     shared: Arc<HttpState>,
@@ -74,7 +74,7 @@ impl PostgresFront {
     }
 }
 
-/// What a connection is read from and written to.
+/// The stream of a connection.
 trait Wire: AsyncRead + AsyncWrite + Unpin + Send {}
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> Wire for S {}

@@ -87,7 +87,7 @@ impl Default for Parameters {
 }
 
 /// The name of a setting as it is kept.
-fn supported(name: &str) -> Result<&'static str, Refusal> {
+fn supported_name(name: &str) -> Result<&'static str, Refusal> {
     let entry = DEFAULTS.iter().find(|(supported, _)| supported.eq_ignore_ascii_case(name));
     entry.map(|(supported, _)| *supported).ok_or_else(|| {
         Refusal::new("42704", format!("unrecognized configuration parameter \"{name}\"; SplayDB has those that docs/reference/postgres.md lists"))
@@ -96,18 +96,18 @@ fn supported(name: &str) -> Result<&'static str, Refusal> {
 
 impl Parameters {
     /// Names and values that are reported to the client, as PostgreSQL spells them.
-    pub(super) fn reported(&self) -> impl Iterator<Item = (&'static str, &str)> {
+    pub(super) fn reported_values(&self) -> impl Iterator<Item = (&'static str, &str)> {
         let name_and_value = |name: &&'static str| self.values.get(name).map(|value| (spelt(name), value.as_str()));
         REPORTED.iter().chain(["timezone"].iter()).filter_map(name_and_value)
     }
 
     /// The name and value of a setting that is reported when it changes; `None` for others.
     pub(super) fn report(&self, name: &str) -> Option<(&'static str, &str)> {
-        self.reported().find(|(reported, _)| reported.eq_ignore_ascii_case(name))
+        self.reported_values().find(|(reported, _)| reported.eq_ignore_ascii_case(name))
     }
 
     pub(super) fn get(&self, name: &str) -> Result<&str, Refusal> {
-        let supported = match supported(name)? {
+        let supported = match supported_name(name)? {
             // A statement without a transaction is one by itself.
             "transaction_isolation" if self.ends.is_none() => "default_transaction_isolation",
             supported => supported,
@@ -142,10 +142,10 @@ impl Parameters {
     /// # Errors
     /// One that isn't known, or a value that it can't have here.
     pub(super) fn set(&mut self, name: &str, value: Option<&str>) -> Result<(), Refusal> {
-        let supported = supported(name)?;
+        let supported = supported_name(name)?;
         let value = match value {
             None => self.first.get(supported).cloned().unwrap_or_default(),
-            Some(value) => accepted(supported, value)?,
+            Some(value) => accept_value(supported, value)?,
         };
         // A setting of the transaction itself ends with it.
         if let Some(ends) = self.ends.as_mut().filter(|_| !supported.starts_with("transaction_")) {
@@ -207,7 +207,7 @@ fn spelt(name: &'static str) -> &'static str {
 }
 
 /// A setting's value as it is kept, if it can have it here.
-fn accepted(name: &'static str, value: &str) -> Result<String, Refusal> {
+fn accept_value(name: &'static str, value: &str) -> Result<String, Refusal> {
     // Some clients put quotes around a value that they begin with.
     let value = value.trim().trim_matches('\'');
     let lower = value.to_ascii_lowercase();

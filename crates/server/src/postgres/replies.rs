@@ -131,7 +131,7 @@ impl Replies {
         self.fields(b'E', fields.into_iter().chain(position));
     }
 
-    /// What a statement did besides, which is no failure.
+    /// Tells the client a side effect of a statement, which is no failure.
     pub(super) fn notice(&mut self, message: &str) {
         self.fields(b'N', [(b'S', "NOTICE"), (b'V', "NOTICE"), (b'C', "00000"), (b'M', message)].into_iter());
     }

@@ -26,7 +26,7 @@ const PASSWORD_BYTES_MAX: usize = crate::oidc::TOKEN_BYTES_MAX + 1;
 /// Requests for TLS or GSSAPI before the first packet that is none.
 const REQUESTS_MAX: usize = 4;
 
-/// What a client began with.
+/// The first message of a client.
 pub(super) enum StartupStream<S> {
     /// A packet to begin with.
     Plain(Reader<S>, Bytes),
@@ -82,7 +82,7 @@ async fn refuse(stream: &mut (impl AsyncWrite + Unpin), refusal: &Refusal) {
     let _ = stream.shutdown().await;
 }
 
-/// What a client asks for in its first packet.
+/// The request of a client's first packet.
 struct StartupRequest {
     user: String,
     parameters: Parameters,
@@ -129,22 +129,22 @@ async fn set_up(
         replies.older_version(&unknown);
     }
     let callers = &front.shared.callers;
-    let caller = if callers.ask().map_err(refused)? {
+    let caller = if callers.ask().map_err(refusal)? {
         replies.ask_for_password();
         let written = reader.stream().write_all(&replies.bytes).await;
         written.map_err(|_| Refusal::fatal("08006", "the connection broke off"))?;
         replies.bytes.clear();
         let password = password(reader).await?;
-        callers.of_password(&user, &password).await.map_err(refused)?
+        callers.of_password(&user, &password).await.map_err(refusal)?
     } else {
-        callers.anonymous().map_err(refused)?
+        callers.anonymous().map_err(refusal)?
     };
     replies.authenticated();
     Ok((parameters, caller, replies))
 }
 
 /// The error for a client that isn't let in.
-fn refused(problem: Problem) -> Refusal {
+fn refusal(problem: Problem) -> Refusal {
     let state = match problem.code {
         Code::Unauthorized => "28P01",
         Code::Forbidden => "28000",

@@ -8,7 +8,7 @@ use arrow::datatypes::Schema;
 use splay_sql::{Parameters, statements};
 
 use super::commands::Command;
-use super::connection::{Connection, End, Transaction, shown};
+use super::connection::{Connection, End, Transaction, show_columns};
 use super::encode::{AnswerPiece, ChangeEncoder, Rows};
 use super::refusal::Refusal;
 use super::replies::Replies;
@@ -31,7 +31,7 @@ pub(super) struct RunningStatement {
     deadline: Option<Instant>,
 }
 
-/// What came of a statement: the connection may be over, or the statement be refused.
+/// The outcome of a statement: the connection may be over, or the statement refused.
 pub(super) type StatementResult<T> = Result<Result<T, Refusal>, End>;
 
 pub(super) fn not_alone() -> Refusal {
@@ -95,7 +95,7 @@ impl Connection {
         let executed = match checked {
             Ok(Some(Command::Cursor(cursor))) => return self.cursor(&cursor, (Vec::new(), &[]), true).await,
             Ok(Some(command)) => return self.show_checked(&command, true).await,
-            Ok(None) => self.executed(statement),
+            Ok(None) => self.execute_statement(statement),
             Err(refusal) => Err(refusal),
         };
         let executed = match executed {
@@ -184,7 +184,7 @@ impl Connection {
     fn show(&mut self, command: &Command, with_columns: bool) -> Result<(), Refusal> {
         let tag = self.tag(command);
         let value_shown = self.command(command)?;
-        if let (Some(value_shown), Some(columns)) = (value_shown, shown(command)) {
+        if let (Some(value_shown), Some(columns)) = (value_shown, show_columns(command)) {
             if with_columns {
                 self.replies.columns(&columns, &[]);
             }
@@ -197,7 +197,7 @@ impl Connection {
     /// Runs a statement that changes something.
     pub(super) async fn change(&mut self, text: &str, parameters: Parameters) -> StatementResult<()> {
         let ingest = match self.ingest() {
-            // What was bound has no rows by then.
+            // A bound statement has no rows by then.
             Ok(_) if splay_sql::gives_token(text) => {
                 let text = "a token in the extended protocol, which answers no statement of that kind with rows:";
                 return Ok(Err(Refusal::unsupported(text)));
@@ -250,7 +250,7 @@ impl Connection {
         Ok(sent.await?.map(|_| self.replies.complete("CREATE TOKEN")))
     }
 
-    /// Where rows go that a statement inserts, if it may.
+    /// The sink of the rows that a statement inserts, if it may.
     pub(super) fn ingest(&mut self) -> Result<Arc<dyn Ingest>, Refusal> {
         // A change may read as well: INSERT … SELECT, conditions.
         self.check(Role::Read)?;

@@ -1,4 +1,4 @@
-//! What a transaction of the level `REPEATABLE READ` reads: the tables as they are when its first statement begins.
+//! The reads of a transaction of the level `REPEATABLE READ`: it sees the tables as they are when its first statement begins.
 //!
 //! - The snapshots are taken one table after the other. A later commit of any table isn't seen, live rows included; of what is committed to several
 //!   tables while they are taken, a part may be.

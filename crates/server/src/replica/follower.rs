@@ -98,7 +98,7 @@ impl FollowerIngest {
         *self.standing.write().unwrap_or_else(PoisonError::into_inner) = standing;
     }
 
-    /// What takes rows, once this is the leader.
+    /// The capture that takes rows, once this is the leader.
     fn capture(&self) -> Result<Capture, IngestError> {
         match self.standing() {
             ReplicationRole::Leads(capture) => Ok(capture),
@@ -302,7 +302,7 @@ impl Ingest for FollowerIngest {
     }
 }
 
-/// What is counted of a follower.
+/// The metrics of a follower.
 fn follower_figures(follower: &Follower) -> Vec<IngestFigure> {
     let status = follower.status();
     let gauge = |name, help, value| figure(false, name, help, value);

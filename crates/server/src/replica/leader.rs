@@ -1,4 +1,4 @@
-//! A client of the leader, over HTTP.
+//! A client for the requests of a follower to its leader, over HTTP.
 //!
 //! - Requests for journal bytes, which wait, have a connection of their own; all others share one.
 //! - Answers are bounded by the request. Journal bytes come with their checksum, and files with their digests: see
@@ -84,11 +84,11 @@ impl HttpLeader {
                 _ = cancelled.wait_for(|cancelled| *cancelled) => Err(Error::Closed),
             }
         })?;
-        if answer.status == 200 { Ok(answer.body) } else { Err(self.refused(&answer)) }
+        if answer.status == 200 { Ok(answer.body) } else { Err(self.refusal(&answer)) }
     }
 
     /// Why a leader refused.
-    fn refused(&self, answer: &HttpAnswer) -> Error {
+    fn refusal(&self, answer: &HttpAnswer) -> Error {
         let body: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
         if let Some(epoch) = body["fenced"].as_u64() {
             return Error::Fenced { epoch };

@@ -14,7 +14,7 @@ const STATE: &str = "/replica/state";
 const JOURNAL: &str = "/replica/journal";
 const FILE: &str = "/replica/file";
 
-/// What a follower asks for of a journal.
+/// A follower's request for a part of the journal.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct JournalRequest {
     pub(crate) asker: FollowerIdentity,
@@ -23,7 +23,7 @@ pub(crate) struct JournalRequest {
     pub(crate) bytes_max: usize,
 }
 
-/// What a follower asks for of a table's file.
+/// A follower's request for a file of a table.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct FileRequest {
     pub(crate) asker: FollowerIdentity,

@@ -14,9 +14,9 @@ const FILE_BYTES: std::ops::RangeInclusive<u64> = 1 << 20..=1 << 30;
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Audit {
-    /// What is recorded. Default none.
+    /// The events that are recorded. Default none.
     pub log: AuditLevel,
-    /// What becomes of something whose record can't be written. Default: it is refused.
+    /// The treatment of an operation whose record can't be written. Default: it is refused.
     pub when_full: WhenFull,
     /// The folder of the log. Default: `.audit` in the folder of the database.
     pub folder: Option<PathBuf>,
@@ -45,7 +45,7 @@ impl Default for Audit {
     }
 }
 
-/// What is recorded. Each has what the one before has.
+/// The events that are recorded. Each level includes the one before.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AuditLevel {
@@ -58,7 +58,7 @@ pub enum AuditLevel {
     Statements,
 }
 
-/// What becomes of something whose record can't be written.
+/// The treatment of an operation whose record can't be written.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WhenFull {

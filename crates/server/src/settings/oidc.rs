@@ -26,7 +26,7 @@ pub struct Oidc {
     /// A file with the client's secret. Default none: a public client, which PKCE protects.
     #[serde(default)]
     pub client_secret_file: Option<PathBuf>,
-    /// What the console calls the provider. Default: the issuer's host.
+    /// The console's name for the provider. Default: the issuer's host.
     #[serde(default)]
     pub name: Option<String>,
     /// The console's address, as browsers know it: `https://ticks.example.com`. The provider sends them back to `/auth/oidc/callback` below it.
@@ -36,7 +36,7 @@ pub struct Oidc {
     /// Whom tokens have to be for that programs show. Default: the client.
     #[serde(default)]
     pub audiences: Vec<String>,
-    /// What the console's sign-in asks for, besides `openid`.
+    /// The scopes that the console's sign-in asks for, besides `openid`.
     #[serde(default)]
     pub scopes: Vec<String>,
     /// The claim that is the name of a user of the database. Default `sub`.
@@ -139,7 +139,7 @@ impl Oidc {
         }
     }
 
-    /// What the console calls the provider.
+    /// The console's name for the provider.
     pub(crate) fn shown_name(&self) -> String {
         let host = || self.issuer.parse::<Uri>().ok().and_then(|uri| uri.host().map(str::to_owned));
         self.name.clone().or_else(host).unwrap_or_default()

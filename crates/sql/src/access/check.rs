@@ -7,7 +7,7 @@ use crate::change::{DropStatement, Statement};
 use crate::error::{Error, Result};
 use crate::session::Session;
 
-/// Refuses a statement that the rights of a session don't allow.
+/// Refuses a statement that the session's rights don't allow.
 ///
 /// # Errors
 /// [`splay_store::Error::NoSuchTable`] for a table that may not be known, [`splay_store::Error::Denied`] for one that may.
@@ -18,14 +18,14 @@ pub(crate) fn check(session: &Session, statement: &Statement) -> Result<()> {
         Statement::Insert { table, columns, conflict, returning, .. } => {
             needs_columns(session, guard, table, Privilege::Insert, columns.as_deref())?;
             if returning.is_some() {
-                // Columns without the right aren't there when its items are planned.
-                permitted(session, guard, table, Privilege::Select)?;
+                // Columns without the right don't exist when its items are planned.
+                table_permission(session, guard, table, Privilege::Select)?;
             }
             let updated = conflict.as_ref().map(|conflict| conflict.set.iter().map(|(column, _)| column.clone()));
             match updated.map(Iterator::collect::<Vec<_>>) {
                 Some(updated) if !updated.is_empty() => {
                     needs_columns(session, guard, table, Privilege::Update, Some(&updated))?;
-                    // Its values are made of the stored row.
+                    // Its values are computed from the stored row.
                     needs(session, guard, table, Privilege::Select)
                 }
                 _ => Ok(()),
@@ -73,14 +73,14 @@ pub(crate) fn check(session: &Session, statement: &Statement) -> Result<()> {
 
 /// Refuses a change of a table without the right to it, or if policies hide rows of it.
 fn needs(session: &Session, guard: &Guard, table: &str, privilege: Privilege) -> Result<()> {
-    permitted(session, guard, table, privilege)?;
+    table_permission(session, guard, table, privilege)?;
     match guard.rights().may(privilege, table) {
         true => Ok(()),
         false => Err(denied(format!("to {} all columns of table {table}", privilege.as_str()))),
     }
 }
 
-/// Like [`needs`], for a privilege on some columns or on all of them.
+/// Like [`needs`], for a privilege on some or all columns.
 pub(crate) fn needs_columns(
     session: &Session,
     guard: &Guard,
@@ -89,17 +89,17 @@ pub(crate) fn needs_columns(
     columns: Option<&[String]>,
 ) -> Result<()> {
     let Some(columns) = columns else { return needs(session, guard, table, privilege) };
-    let permission = permitted(session, guard, table, privilege)?;
+    let permission = table_permission(session, guard, table, privilege)?;
     match columns.iter().find(|column| !permission.covers(column)) {
         None => Ok(()),
         Some(column) => Err(denied(format!("to {} column {column} of table {table}", privilege.as_str()))),
     }
 }
 
-/// Refuses a change of rows of a table that can't be read: its condition and its values are made of them, and they are found by their time.
+/// Refuses a change of rows of a table that can't be read: its condition and its values depend on them, and they are found by their time.
 fn reads(session: &Session, guard: &Guard, table: &str) -> Result<()> {
-    let permission = permitted(session, guard, table, Privilege::Select)?;
-    // What is no table, such as a view, the change itself says.
+    let permission = table_permission(session, guard, table, Privilege::Select)?;
+    // For a view or another object that is no table, the change itself gives the error.
     let Ok(readable) = session.table(table) else { return Ok(()) };
     let stored = readable.stored()?;
     let spec = stored.spec();
@@ -109,7 +109,7 @@ fn reads(session: &Session, guard: &Guard, table: &str) -> Result<()> {
     }
 }
 
-fn permitted(session: &Session, guard: &Guard, table: &str, privilege: Privilege) -> Result<Permission> {
+fn table_permission(session: &Session, guard: &Guard, table: &str, privilege: Privilege) -> Result<Permission> {
     if !guard.sees(table) {
         return Err(session.no_such_table(table));
     }
@@ -120,7 +120,7 @@ fn permitted(session: &Session, guard: &Guard, table: &str, privilege: Privilege
     }
 }
 
-/// Whoever doesn't see all rows of a table changes none: numbers of rows and conflicts of keys would tell of the others.
+/// A caller who doesn't see all rows of a table can't change any: row counts and key conflicts would reveal the others.
 fn refuse_hidden_rows(rights: &Rights, table: &str) -> Result<(), Error> {
     match rights.has_row_condition(table) {
         true => Err(denied(format!("to change table {table}: policies hide rows of it, which needs BYPASSRLS"))),

@@ -20,7 +20,7 @@ use crate::session::Session;
 /// Most tables whose visible part is cached for a caller.
 const TABLES_MAX: usize = 1024;
 
-/// What holds a session to rights.
+/// Limits a session to the rights of its user.
 pub(crate) struct Guard {
     rights: Arc<Rights>,
     /// A session that may do everything: conditions of policies are planned in it, and materialized views refreshed.
@@ -31,7 +31,7 @@ pub(crate) struct Guard {
 
 /// Planned conditions.
 ///
-/// A trait object, as the states of sessions are: futures that hold a session need no look into DataFusion's expressions.
+/// A trait object, like the states of sessions, so that the compiler needn't examine DataFusion's expressions for each future that holds a session.
 trait Conditions: Send + Sync {
     fn expressions(&self) -> Arc<[Expr]>;
 }
@@ -48,12 +48,12 @@ impl std::fmt::Debug for Guard {
     }
 }
 
-/// What isn't shown of a table.
+/// The columns and rows of a table that are hidden.
 #[derive(Debug)]
 pub(crate) struct TableGuard {
-    /// Columns, in small letters.
+    /// Columns, in lower case.
     hidden: BTreeSet<String>,
-    /// What rows must pass that are shown, over all columns; none if all are.
+    /// The conditions that rows must pass to be shown, over all columns; `None` if all are shown.
     pub(crate) conditions: Option<Arc<[Expr]>>,
 }
 
@@ -63,7 +63,7 @@ impl TableGuard {
     }
 }
 
-/// The name of the table within a name of a statement, which may have `@commit 7` after it.
+/// The name of the table in a name of a statement, which may end in `@commit 7`.
 fn table_in(name: &str) -> &str {
     name.split_once('@').map_or(name, |(table, _)| table)
 }
@@ -85,24 +85,24 @@ impl Guard {
         self.open.database()
     }
 
-    /// Whether a table of a name, if there is one, may be known: there is some right on it, and it doesn't keep the rows of a materialized view.
+    /// Whether the caller may know that a table exists: he has some right on it, and it doesn't store the rows of a materialized view.
     pub(crate) fn sees(&self, name: &str) -> bool {
         let table = table_in(name);
         self.rights.sees(table) && self.database().refuse_of_view(table).is_ok()
     }
 
-    /// Whether some columns of a table may be read, listed with commas.
+    /// Whether the caller may read some columns of a table, separated by commas.
     pub(crate) fn reads(&self, table: &str, columns: &str) -> bool {
         let permission = self.rights.permission(Privilege::Select, table);
         columns.split(", ").all(|column| permission.covers(column))
     }
 
-    /// Whether all rows and columns of a table may be read.
+    /// Whether the caller may read all rows and columns of a table.
     pub(crate) fn reads_whole(&self, table: &str) -> bool {
         self.rights.permission(Privilege::Select, table) == Permission::All && !self.rights.has_row_condition(table)
     }
 
-    /// Whether a view may be read.
+    /// Whether the caller may read a view.
     pub(crate) fn reads_view(&self, view: &View) -> bool {
         self.rights.may(Privilege::Select, &view.name)
     }
@@ -120,7 +120,7 @@ impl Guard {
         }
     }
 
-    /// A table as it is seen.
+    /// A table as the caller sees it.
     pub(crate) async fn table(&self, name: &str, snapshot: TableSnapshot) -> DataFusionResult<Arc<dyn TableProvider>> {
         let table = table_in(name);
         let spec = snapshot.spec();
@@ -153,7 +153,7 @@ impl Guard {
         Ok(Arc::new(TickTable::guarded(snapshot, Arc::new(TableGuard { hidden, conditions }))))
     }
 
-    /// The columns of a table that there is some right on, of those in a schema.
+    /// The columns of a schema on which the caller has some right.
     pub(crate) fn known_columns(&self, table: &str, schema: &Schema) -> Schema {
         let permissions = Privilege::OF_TABLES.map(|privilege| self.rights.permission(privilege, table));
         let is_known = |name: &str| permissions.iter().any(|permission| permission.covers(name));
@@ -168,7 +168,7 @@ impl Guard {
         let planned = policy::planned(&self.open.shared_state(), &spec.name, condition, self.rights.user()).await;
         let conditions: Arc<[Expr]> = planned
             .map_err(|_| {
-                // Why, superusers see by `SHOW POLICIES`: conditions may name what isn't to be known.
+                // Superusers find the reason by `SHOW POLICIES`: conditions may name hidden things.
                 let about = format!("for table {table}: its policies can't be applied any more, ask a superuser");
                 external(splay_store::Error::Denied { about })
             })?
@@ -182,7 +182,7 @@ impl Guard {
     }
 }
 
-/// A table that may be known and not read.
+/// A table that the caller may know but not read.
 #[derive(Debug)]
 pub(crate) struct UnreadableTable {
     name: String,

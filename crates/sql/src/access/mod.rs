@@ -32,23 +32,23 @@ use crate::session::Session;
 /// The caller of a session's statements.
 #[derive(Debug, Clone)]
 pub(crate) struct Caller {
-    /// What holds them to rights; none for who may do everything with tables.
+    /// The rights that limit the caller; `None` for one who may do everything with tables.
     pub(crate) guard: Option<Arc<Guard>>,
-    /// The user, if it is known.
+    /// The user, if he is known.
     pub(crate) user: Option<Arc<str>>,
-    /// Whether they may change users and roles.
+    /// Whether he may change users and roles.
     pub(crate) manages_users: bool,
     /// Whether the user may change his own password.
     pub(crate) changes_password: bool,
 }
 
 impl Caller {
-    /// Whoever has the database's folder: everything.
+    /// The owner of the database's folder, who may do everything.
     pub(crate) fn owner() -> Caller {
         Caller { guard: None, user: None, manages_users: true, changes_password: true }
     }
 
-    /// What keeps something from their sight; none for who reads everything, whatever they may change.
+    /// The guard, if it hides anything from the caller; `None` for one who reads everything, whatever he may change.
     pub(crate) fn veil(&self) -> Option<&Guard> {
         self.guard.as_deref().filter(|guard| !guard.rights().reads_everything())
     }
@@ -60,9 +60,9 @@ pub(crate) fn denied(about: impl Into<String>) -> Error {
 }
 
 impl Session {
-    /// A session over the same database, threads and memory, whose statements are held to rights. It reads no files.
+    /// A session over the same database, threads and memory with limited rights. It reads no files.
     ///
-    /// Ask a session that may do everything: the rights are all that bounds the new one.
+    /// Call it on a session that may do everything: the rights are the only limit of the new one.
     ///
     /// # Errors
     /// [`Error::Internal`] if it can't be set up.
@@ -100,13 +100,13 @@ impl Session {
         self.for_caller(Caller { manages_users: false, ..self.caller().clone() })
     }
 
-    /// Whether there is PostgreSQL's catalogue in it.
+    /// Whether the session has PostgreSQL's catalogue.
     #[must_use]
     pub fn has_catalogue(&self) -> bool {
         self.is_with_catalogue()
     }
 
-    /// Whether a table or a view of a name, if there is one, may be known.
+    /// Whether the caller may know that a table or view exists.
     #[must_use]
     pub fn sees(&self, name: &str) -> bool {
         self.caller().veil().is_none_or(|guard| guard.sees(name))
@@ -121,7 +121,7 @@ impl Session {
         views.iter().filter(is_read).cloned().collect()
     }
 
-    /// The columns of a table that may be known, of those in a schema.
+    /// The columns of a schema that the caller may know.
     #[must_use]
     pub fn known_columns(&self, table: &str, schema: &Schema) -> Schema {
         match self.caller().veil() {
@@ -130,19 +130,19 @@ impl Session {
         }
     }
 
-    /// A table by its name, if it may be known.
+    /// A table by its name, if the caller may know it.
     ///
     /// # Errors
-    /// [`splay_store::Error::NoSuchTable`], with the names that may be known.
+    /// [`splay_store::Error::NoSuchTable`], with the names that the caller may know.
     pub fn table(&self, name: &str) -> Result<Table> {
         if !self.sees(name) {
             return Err(self.no_such_table(name));
         }
-        self.database().table(name).map_err(|error| self.told(error.into()))
+        self.database().table(name).map_err(|error| self.redact(error.into()))
     }
 
-    /// An error without what may not be known: the names of other tables, values of a key that isn't read.
-    pub(crate) fn told(&self, error: Error) -> Error {
+    /// An error without details that the caller may not know: the names of other tables, values of a key that he can't read.
+    pub(crate) fn redact(&self, error: Error) -> Error {
         use splay_store::Error::{DuplicateKey, NoSuchTable};
         let Some(guard) = self.caller().veil() else { return error };
         match error {
@@ -155,7 +155,7 @@ impl Session {
         }
     }
 
-    /// Grants the user of a session with limited rights all rights on what he has made: nobody else would have any.
+    /// Grants the user of a session with limited rights all rights on a new table or view: nobody else would have any.
     pub(crate) fn grant_own(&self, name: &str) -> Result<()> {
         let Caller { guard: Some(_), user: Some(user), .. } = self.caller() else { return Ok(()) };
         crate::change::patiently(splay_engine::Stop::NEVER, || {

@@ -16,11 +16,11 @@ use crate::statements::quoted;
 use crate::syntax::is_word;
 use crate::views;
 
-/// What a row of a table must pass, as expressions over its columns, for a condition to be true. `state` is that of a session that sees all, and
-/// `user` the value of `current_user`.
+/// The conditions of a policy that a row of a table must pass, as expressions over its columns. `state` is that of a session that sees everything,
+/// and `user` the value of `current_user`.
 ///
 /// # Errors
-/// A plan error for a condition that doesn't follow from the row alone: with a query, or with a function whose value changes.
+/// A plan error for a condition that doesn't depend on the row alone: with a query, or a function whose value changes.
 pub(super) async fn planned(
     state: &SessionState,
     table: &str,

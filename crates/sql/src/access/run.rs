@@ -9,17 +9,17 @@ use crate::change::patiently;
 use crate::error::{Error, Result, fault};
 use crate::session::Session;
 
-/// A token that was made, for its user and shown once.
+/// A new token, for its user and shown once.
 pub(crate) struct NewToken {
     pub(crate) name: String,
     pub(crate) secret: Secret,
 }
 
 impl Session {
-    /// Changes users and roles, or what they may do.
+    /// Changes users, roles and rights.
     ///
     /// # Errors
-    /// [`splay_store::Error::Denied`] for who is no superuser; [`Error::Execution`] for what can't be.
+    /// [`splay_store::Error::Denied`] for callers who aren't superusers; [`Error::Execution`] for impossible changes.
     pub(crate) fn change_users(&self, statement: &AccessStatement, stop: Stop<'_>) -> Result<Option<NewToken>> {
         self.check_manages(statement)?;
         match statement {
@@ -32,7 +32,7 @@ impl Session {
                 Ok(Some(NewToken { name: name.clone(), secret }))
             }
             AccessStatement::CreateRole { name, options } => {
-                let change = changed(options)?;
+                let change = role_change(options)?;
                 self.with_access(stop, |access| {
                     access.create_role(name, change.clone())?;
                     options.in_roles.iter().try_for_each(|role| access.grant_role(role, name))
@@ -40,7 +40,7 @@ impl Session {
                 Ok(None)
             }
             AccessStatement::AlterRole { name, options } => {
-                let change = changed(options)?;
+                let change = role_change(options)?;
                 self.with_access(stop, |access| access.alter_role(name, change.clone()))?;
                 Ok(None)
             }
@@ -63,7 +63,7 @@ impl Session {
         }
     }
 
-    /// Only superusers change users and roles; everybody his own password, who has shown it.
+    /// Only superusers change users and roles. Users who signed in with a password may change it.
     fn check_manages(&self, statement: &AccessStatement) -> Result<()> {
         if self.caller().manages_users {
             return Ok(());
@@ -128,7 +128,7 @@ impl Session {
             let spec = database.table(table)?.stored()?.spec().clone();
             let columns: Vec<String> = privileges.iter().flat_map(|(_, columns)| columns).cloned().collect();
             for column in &columns {
-                // Each by itself: it may be of several rights.
+                // One by one, because a column may be listed for several rights.
                 crate::change::positions(&spec, std::slice::from_ref(column))?;
             }
             return Ok(if privileges.is_empty() { all(&Privilege::OF_TABLES) } else { privileges.to_vec() });
@@ -173,8 +173,8 @@ fn all(privileges: &[Privilege]) -> Vec<(Privilege, Vec<String>)> {
     privileges.iter().map(|privilege| (*privilege, Vec::new())).collect()
 }
 
-/// What options change of a role. Hashing a password takes some 20 milliseconds.
-fn changed(options: &RoleOptions) -> Result<RoleChange> {
+/// The change of a role that options ask for. Hashing a password takes some 20 milliseconds.
+fn role_change(options: &RoleOptions) -> Result<RoleChange> {
     let password = match &options.password {
         None => None,
         Some(None) => Some(None),
@@ -190,7 +190,7 @@ fn changed(options: &RoleOptions) -> Result<RoleChange> {
     })
 }
 
-/// Drops something, or gives roles to roles or takes them.
+/// Drops something, or grants or revokes roles.
 fn drop_or_move(access: &mut Access, statement: &AccessStatement) -> splay_store::Result<()> {
     let there = |is_there: bool, if_exists: &bool, what: String| match is_there || *if_exists {
         true => Ok(()),

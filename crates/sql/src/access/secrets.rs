@@ -12,14 +12,14 @@ pub fn without_secrets(text: &str) -> Cow<'_, str> {
         return Cow::Borrowed(text);
     };
     let from = act.max(role);
-    // Found in whole letters of ASCII, so that the text may be cut there.
+    // The search is for ASCII letters, so the text may be cut there.
     match find(&text[from..], "password") {
         Some(at) => Cow::Owned(format!("{}PASSWORD …", &text[..from + at])),
         None => Cow::Borrowed(text),
     }
 }
 
-/// Where a word of ASCII letters stands first, in whichever case.
+/// The first position of a word of ASCII letters, without regard to case.
 fn find(text: &str, word: &str) -> Option<usize> {
     text.as_bytes().windows(word.len()).position(|window| window.eq_ignore_ascii_case(word.as_bytes()))
 }

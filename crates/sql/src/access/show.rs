@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::session::Session;
 use crate::token_reader::TokenReader;
 
-/// Which list is shown.
+/// The list that a `SHOW` statement asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ShowStatement {
     Roles {
@@ -29,9 +29,9 @@ pub(crate) enum ShowStatement {
 }
 
 impl ShowStatement {
-    /// The statement, if it is one.
+    /// Parses such a statement; `None` for any other.
     pub(crate) fn of(text: &str) -> Option<ShowStatement> {
-        // Without a look at the rest of most statements.
+        // Most statements end here, after their first word.
         let start = text.trim_start();
         let begins = |word: &str| start.get(..word.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(word));
         if !["show", "--", "/*"].into_iter().any(begins) {
@@ -61,7 +61,7 @@ impl ShowStatement {
         Ok(self.batch(&Access::default(), None)?.schema())
     }
 
-    /// The rows, of those of some roles alone if there are some.
+    /// The rows; if `own` is set, only those of these roles.
     fn batch(&self, access: &Access, own: Option<&BTreeSet<String>>) -> Result<RecordBatch> {
         let is_own = |role: &str| own.is_none_or(|own| own.contains(&role.to_lowercase()));
         let columns = match self {

@@ -33,7 +33,7 @@ pub(crate) enum AccessStatement {
     DropToken { name: String, if_exists: bool },
 }
 
-/// What a role is to be.
+/// The options of `CREATE ROLE` and `ALTER ROLE`.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub(crate) struct RoleOptions {
     pub(crate) login: Option<bool>,
@@ -54,21 +54,21 @@ impl std::fmt::Debug for RoleOptions {
     }
 }
 
-/// Rights that are given or taken.
+/// Rights that are granted or revoked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct GrantClause {
-    /// What may be done, of which columns; none of those for all. Empty for `ALL`.
+    /// The privileges, each with its columns; no columns means all of them. Empty for `ALL`.
     pub(crate) privileges: Vec<(Privilege, Vec<String>)>,
-    /// Tables and views; none for the database.
+    /// Tables and views; `None` for the database.
     pub(crate) tables: Option<Vec<String>>,
     pub(crate) roles: Vec<String>,
 }
 
 impl AccessStatement {
-    /// The statement, if the words begin one. All words are read then.
+    /// Parses such a statement, and then reads all words; `None` for any other.
     ///
     /// # Errors
-    /// [`Error::Statement`] for what is incomplete or not supported, by name.
+    /// [`Error::Statement`] for incomplete statements, and for unsupported parts by name.
     pub(crate) fn of(words: &mut TokenReader<'_>) -> Result<Option<AccessStatement>> {
         let statement = if words.take(&["create", "user"]) {
             create_role(words, true)?
@@ -117,7 +117,7 @@ impl AccessStatement {
         Ok(Some(statement))
     }
 
-    /// What was done, as PostgreSQL says it.
+    /// The command tag that PostgreSQL answers such a statement with.
     pub(crate) fn tag(&self) -> &'static str {
         match self {
             AccessStatement::CreateRole { .. } => "CREATE ROLE",
@@ -185,7 +185,7 @@ fn option(words: &mut TokenReader<'_>, options: &mut RoleOptions) -> Result<()> 
             return Ok(());
         }
     }
-    // What every role is here.
+    // Every role here already has these options.
     if ["inherit", "nocreatedb", "nocreaterole", "noreplication"].iter().any(|word| words.take(&[word])) {
         return Ok(());
     }
@@ -218,7 +218,7 @@ fn option(words: &mut TokenReader<'_>, options: &mut RoleOptions) -> Result<()> 
         }
         return Ok(());
     }
-    // What stands behind a password may be a part of it.
+    // A word behind a password may be a part of it.
     let shown = match words.peek() {
         Some(Token::Word(word)) if options.password.is_none() => word.value.to_uppercase(),
         _ => "this".to_owned(),
@@ -228,7 +228,7 @@ fn option(words: &mut TokenReader<'_>, options: &mut RoleOptions) -> Result<()> 
     ))
 }
 
-/// What `SET (…)`, `RESET (…)` or `RESET ALL` say of quotas, if one of them is there. No value is one that is taken back.
+/// The changes of quotas by `SET (…)`, `RESET (…)` or `RESET ALL`, if one of them comes next. A quota without a value is reset.
 fn quotas(words: &mut TokenReader<'_>) -> Result<Option<BTreeMap<Quota, Option<u64>>>> {
     if words.take(&["reset", "all"]) {
         return Ok(Some(Quota::ALL.map(|quota| (quota, None)).into()));
@@ -258,7 +258,7 @@ fn is_hash(password: &str) -> bool {
     is_md5 || password.starts_with("SCRAM-SHA-256$")
 }
 
-/// `VALID UNTIL`, of what has an end or none.
+/// `VALID UNTIL`; no time means `infinity`.
 fn valid_until(words: &mut TokenReader<'_>) -> Result<Option<i64>> {
     Ok(valid_until_or_never(words)?.flatten())
 }
@@ -342,18 +342,18 @@ fn revoke(words: &mut TokenReader<'_>) -> Result<AccessStatement> {
             AccessStatement::RevokeRoles { roles, from: list(words, "a role")? }
         }
     };
-    // Nothing depends on a right, so that both are the same.
+    // Nothing depends on a right, so both words have the same effect.
     let _ = words.take(&["cascade"]) || words.take(&["restrict"]);
     Ok(statement)
 }
 
-/// What a `GRANT` or `REVOKE` is about.
+/// The object of a `GRANT` or `REVOKE`.
 enum Subject {
     Rights(Vec<(Privilege, Vec<String>)>, Option<Vec<String>>),
     Roles(Vec<String>),
 }
 
-/// What stands up to `TO` or `FROM`.
+/// The privileges, or roles, up to `TO` or `FROM`.
 fn privileges(words: &mut TokenReader<'_>) -> Result<Subject> {
     if words.find(&["on"]).is_none() {
         return Ok(Subject::Roles(list(words, "a role")?));

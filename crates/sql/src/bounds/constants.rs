@@ -14,10 +14,10 @@ use splay_functions::walk::{Walk, WalkPlan};
 
 use super::growth::constant_bytes;
 
-/// How many copies of a batch there may be at a time: in several streams, and in what takes it from them.
+/// Copies of a batch that may exist at a time: in several streams, and in the operators above them.
 const COPIES: u64 = 8;
 
-/// Bytes of constants that are always let pass.
+/// Bytes of constants that are always allowed.
 const SMALL: u64 = 1024;
 
 /// Refuses constants that are too large.
@@ -55,7 +55,7 @@ impl OptimizerRule for BoundConstants {
     }
 }
 
-/// Bytes of the constants of an expression but those that a column is compared with, which stay single.
+/// Bytes of the constants of an expression, except those that a column is compared with, which aren't repeated.
 fn constants(expr: &Expr) -> Result<u64> {
     if let Expr::Literal(value, _) = expr {
         return Ok(wide_bytes(value));
@@ -78,7 +78,7 @@ fn compares(expr: &Expr) -> bool {
     }
 }
 
-/// Bytes of a text or a list; none of what is always small.
+/// Bytes of a text or a list; 0 for values that are always small.
 fn wide_bytes(value: &ScalarValue) -> u64 {
     match value {
         ScalarValue::Utf8(Some(text)) | ScalarValue::LargeUtf8(Some(text)) | ScalarValue::Utf8View(Some(text)) => {

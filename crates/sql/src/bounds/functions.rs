@@ -40,7 +40,7 @@ const STEPS_MAX: u64 = 1_000_000_000;
 /// Rows of one call of a slow function.
 const SLICE_ROWS: usize = 128;
 
-/// Has functions of the statement that is being planned ask its pool.
+/// Makes the functions of the statement that is being planned reserve memory in its pool.
 #[derive(Debug)]
 pub(crate) struct BoundFunctions;
 
@@ -86,7 +86,7 @@ pub(crate) fn may_grow(function: &str) -> bool {
     GrowthRule::of(function).is_some()
 }
 
-/// Bytes that a call of a function may give at most, where that may be far more than it is given, and 0 elsewhere.
+/// The largest result of a function call in bytes, if it may be far larger than the arguments; otherwise 0.
 ///
 /// # Errors
 /// If the call would take too many steps.
@@ -147,7 +147,7 @@ fn bind(expr: Expr, bounds: &StatementBounds) -> Result<Transformed<Expr>> {
     })
 }
 
-/// A function that asks a pool.
+/// A function that reserves memory in a pool.
 #[derive(Debug)]
 struct BoundFunction {
     inner: Arc<ScalarUDF>,
@@ -171,14 +171,14 @@ impl Hash for BoundFunction {
 
 impl BoundFunction {
     fn of(inner: Arc<ScalarUDF>, growth: GrowthRule, bounds: &StatementBounds) -> Arc<ScalarUDF> {
-        // The function has its bound already, because the analyzer may run twice.
+        // The function is wrapped already: the analyzer may run twice.
         if inner.inner().downcast_ref::<BoundFunction>().is_some() {
             return inner;
         }
         Arc::new(ScalarUDF::from(BoundFunction { inner, growth, bounds: bounds.clone() }))
     }
 
-    /// Bytes that the result may have.
+    /// The largest size of the result in bytes.
     fn bytes(&self, args: &ScalarFunctionArgs) -> Result<u64> {
         check_steps(self.inner.name(), self.growth, &args.args, args.number_rows)?;
         let bytes = self.growth.bytes(&args.args, args.number_rows)?;

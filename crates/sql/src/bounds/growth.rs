@@ -16,18 +16,18 @@ use datafusion::logical_expr::ColumnarValue;
 
 use super::size::{span_bytes, text_length};
 
-/// Text of a number in a list, more or less.
+/// Approximate size of a number's text in a list.
 const NUMBER_BYTES: u64 = 24;
 
 /// Most bytes of a character.
 const CHARACTER_BYTES: u64 = 4;
 
-/// What an array takes besides its values.
+/// The overhead of an array beside its values, in bytes.
 const ARRAY_BYTES: u64 = 512;
 
 const NANOSECONDS_PER_DAY: i128 = 86_400_000_000_000;
 
-/// How the result of a function grows.
+/// The rule by which the result of a function grows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum GrowthRule {
     /// `repeat(text, count)`.
@@ -56,7 +56,7 @@ pub(super) enum GrowthRule {
     Written,
     /// `concat_ws(delimiter, …)`.
     Join,
-    /// All arguments one behind the other.
+    /// All arguments, concatenated.
     Sum,
     /// `map(keys, values)`.
     Map,
@@ -67,7 +67,7 @@ pub(super) enum GrowthRule {
 }
 
 impl GrowthRule {
-    /// How the result of a function of DataFusion's grows; none if it is never much larger than the arguments.
+    /// The rule for a function of DataFusion; `None` if its result is never much larger than the arguments.
     pub(super) fn of(function: &str) -> Option<GrowthRule> {
         Some(match function {
             "repeat" => GrowthRule::Repeat,
@@ -94,7 +94,7 @@ impl GrowthRule {
         })
     }
 
-    /// Bytes of the result at most.
+    /// The largest size of the result in bytes.
     pub(super) fn bytes(self, args: &[ColumnarValue], rows: usize) -> Result<u64> {
         let call = Call::new(args, rows);
         match self {
@@ -109,7 +109,7 @@ impl GrowthRule {
             GrowthRule::ArrayToString => call.array_to_string(),
             GrowthRule::StringToArray => call.string_to_array(),
             GrowthRule::Format => call.format(),
-            GrowthRule::Written => call.written(),
+            GrowthRule::Written => call.formatted_text(),
             GrowthRule::Join => call.join(),
             GrowthRule::Sum => call.all(),
             GrowthRule::Map => call.map(),
@@ -117,13 +117,13 @@ impl GrowthRule {
         }
     }
 
-    /// Whether a few rows may take long: where each has a pattern of its own.
+    /// Whether even a few rows may take long, because each has its own pattern.
     pub(super) fn is_slow(self, args: &[ColumnarValue]) -> bool {
         matches!(self, GrowthRule::Pattern | GrowthRule::RegexpReplace)
             && matches!(args.get(1), Some(ColumnarValue::Array(_)))
     }
 
-    /// Steps that the call takes, where they are more than its bytes.
+    /// The number of steps of the call, if it is larger than the result.
     pub(super) fn steps(self, args: &[ColumnarValue], rows: usize) -> Result<u64> {
         if self != GrowthRule::Pairs {
             return Ok(0);
@@ -134,7 +134,7 @@ impl GrowthRule {
     }
 }
 
-/// A number for all rows, or a number for each row.
+/// One number for all rows, or a number for each row.
 enum RowValues<T> {
     One(T),
     Each(Vec<T>),
@@ -175,7 +175,7 @@ impl Call<'_> {
         })
     }
 
-    /// A number for each value of an argument; zero where there is none.
+    /// A number for each value of an argument; zero if the argument is missing.
     fn numbers<T: Default>(&self, position: usize, number: impl Fn(&dyn Array, usize) -> T) -> Result<RowValues<T>> {
         Ok(match self.array(position)? {
             None => RowValues::One(T::default()),
@@ -184,24 +184,24 @@ impl Call<'_> {
         })
     }
 
-    /// Bytes of texts.
+    /// The size of each text in bytes.
     fn texts(&self, position: usize) -> Result<RowValues<u64>> {
         self.numbers(position, text_length)
     }
 
-    /// Bytes of values of any type.
+    /// The size of each value in bytes.
     fn values(&self, position: usize) -> Result<RowValues<u64>> {
         self.numbers(position, |array, row| span_bytes(array, row..row + 1))
     }
 
-    /// Bytes of texts, elements of lists.
+    /// The size of each text in bytes, or the number of elements of each list.
     fn sizes(&self, position: usize) -> Result<RowValues<u64>> {
         self.numbers(position, |array, row| {
             elements(array, row).map_or_else(|| text_length(array, row), |(_, range)| range.len() as u64)
         })
     }
 
-    /// Whole numbers; zero for what is below.
+    /// Whole numbers; negative ones become zero.
     fn counts(&self, position: usize) -> Result<RowValues<u64>> {
         let Some((array, is_one)) = self.array(position)? else { return Ok(RowValues::One(0)) };
         let numbers = cast(&array, &DataType::Int64)?;
@@ -225,7 +225,7 @@ impl Call<'_> {
         }))
     }
 
-    /// Whether an argument isn't there, or is a constant in which each character takes a byte.
+    /// Whether an argument is missing, or is a constant of one-byte characters.
     fn is_ascii(&self, position: usize) -> bool {
         match self.args.get(position) {
             None => true,
@@ -259,7 +259,7 @@ impl Call<'_> {
         let step = if self.args.len() > 2 { at(2)? } else { RowValues::One(1) };
         Ok(self.sum(|row| {
             let (way, step) = (to.at(row) - from.at(row), step.at(row));
-            // A series that never gets there is empty or an error.
+            // A series that never reaches its end is empty or an error.
             if step == 0 || way.signum() * step.signum() < 0 {
                 return 0;
             }
@@ -305,8 +305,8 @@ impl Call<'_> {
         Ok(self.sum(|row| formats.at(row).saturating_add(2).saturating_mul(16)))
     }
 
-    /// Each directive may write any of the values, or so wide a number.
-    fn written(&self) -> Result<u64> {
+    /// Each directive may write any of the values, or a number of any width.
+    fn formatted_text(&self) -> Result<u64> {
         let directives = match self.args.first() {
             Some(ColumnarValue::Scalar(format)) => {
                 format.try_as_str().flatten().map_or(0, |format| format.matches(['%', '{']).count())
@@ -344,7 +344,7 @@ impl Call<'_> {
     }
 }
 
-/// How many arrays an array of a type consists of.
+/// The number of arrays in an array of a type.
 fn arrays_of(data_type: &DataType) -> u64 {
     let within = match data_type {
         DataType::List(field)
@@ -358,7 +358,7 @@ fn arrays_of(data_type: &DataType) -> u64 {
     within + 1
 }
 
-/// Where the elements of a list are.
+/// The values of a list and the range of its elements in them.
 fn elements(array: &dyn Array, row: usize) -> Option<(ArrayRef, Range<usize>)> {
     super::size::elements(array, row..row + 1)
 }
@@ -371,7 +371,7 @@ fn leaves(array: &dyn Array, rows: Range<usize>) -> u64 {
     }
 }
 
-/// A point or a step of a series, in units of its type; a step of time in nanoseconds, months of the shortest length.
+/// An end or a step of a series in units of its type; a step of time in nanoseconds, with months of the shortest length.
 fn steps_of(array: &dyn Array, row: usize) -> i128 {
     if array.is_null(row) {
         return 0;
@@ -405,7 +405,7 @@ fn nanoseconds(unit: TimeUnit) -> i128 {
     }
 }
 
-/// Bytes of a constant.
+/// The size of a constant in bytes.
 pub(super) fn constant_bytes(value: &ScalarValue) -> u64 {
     value.to_array().map_or(0, |array| span_bytes(&array, 0..1))
 }

@@ -42,7 +42,7 @@ pub(crate) use repeats::count_repeats;
 pub(crate) use rules::register;
 pub(crate) use windows::count_windows;
 
-/// How often one who waits for a plan looks whether it is still wanted.
+/// Interval at which a thread that waits for a plan checks whether the statement was stopped.
 const LOOK_AROUND: Duration = Duration::from_millis(10);
 
 tokio::task_local! {
@@ -61,12 +61,12 @@ impl StatementBounds {
         StatementBounds { pool, is_over: Arc::default() }
     }
 
-    /// Does something within these bounds.
+    /// Runs work within these bounds.
     pub(crate) async fn within<T>(self, work: impl Future<Output = T>) -> T {
         BOUNDS.scope(self, work).await
     }
 
-    /// Nobody wants the statement any more: its functions end at their next look.
+    /// The statement was abandoned: its functions end at their next check.
     pub(crate) fn end(&self) {
         // Relaxed: it says nothing of other memory.
         self.is_over.store(true, Ordering::Relaxed);
@@ -80,7 +80,7 @@ impl StatementBounds {
         }
     }
 
-    /// Waits for what is planned within these bounds, and has planning end when `stop` says so.
+    /// Waits for planning within these bounds, and ends it when `stop` says so.
     pub(crate) fn wait<T>(&self, planned: &Receiver<T>, stop: Stop<'_>) -> Result<T> {
         loop {
             match planned.recv_timeout(LOOK_AROUND) {
@@ -99,7 +99,7 @@ impl StatementBounds {
     }
 }
 
-/// Fails when the statement that is being planned isn't wanted any more.
+/// Fails if the statement that is being planned was stopped.
 fn check_time() -> DataFusionResult<()> {
     current().map_or(Ok(()), |bounds| bounds.check())
 }

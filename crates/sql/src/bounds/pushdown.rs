@@ -25,7 +25,7 @@ pub(super) fn expands_too_far(plan: &Arc<dyn ExecutionPlan>) -> Result<bool> {
     Ok(terms(plan)?.is_none())
 }
 
-/// For each column the number of terms that it expands to; `None` if there are too many.
+/// The number of terms that each column expands to; `None` if there are too many.
 fn terms(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Vec<usize>>> {
     let mut inputs = Vec::new();
     for child in plan.children() {
@@ -45,7 +45,7 @@ fn terms(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Vec<usize>>> {
     }))
 }
 
-/// Terms of an expression whose columns expand to `columns` terms.
+/// The number of terms of an expression whose columns expand to `columns` terms.
 fn expression(expr: &Arc<dyn PhysicalExpr>, columns: &[usize]) -> Result<usize> {
     let mut sum = 0usize;
     expr.apply(|term| {

@@ -26,7 +26,7 @@ use super::reserve::RESERVED_FROM;
 use super::size::{elements, repeated_bytes, text_length};
 use crate::pass::{PassExec, PassThrough, with_inputs};
 
-/// Copies of a batch in memory: the one that is made, and one that the reader holds.
+/// Copies of a batch in memory: the one that is being built, and one that the reader holds.
 const COPIES: u64 = 2;
 
 /// Wraps the inputs of joins and of `unnest` so that repeated rows are counted. `is_join` tells which nodes are joins.
@@ -51,17 +51,17 @@ pub(crate) fn count_repeats(
     plan.transform_up(wrap).map(|transformed| transformed.data)
 }
 
-/// What is repeated of a batch.
+/// The parts of a batch that an operator repeats.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum RepeatedParts {
-    /// Any of its rows, as often as a batch has rows.
+    /// Any of its rows, up to as many times as a batch has rows.
     Rows,
-    /// Each of its rows, as often as the longest of its lists in these columns has elements at these depths.
+    /// Each of its rows, as often as the longest of its lists has elements. Lists are given by column and depth.
     Elements(Vec<(usize, usize)>),
 }
 
 impl RepeatedParts {
-    /// The input with its batches asked for, where any may be wide.
+    /// The input with reservations for its batches, if any row may be wide.
     fn over(&self, input: &Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
         match self {
             RepeatedParts::Rows if !has_long_values(&input.schema()) => Arc::clone(input),
@@ -84,7 +84,7 @@ impl PassThrough for RepeatedParts {
     }
 }
 
-/// Whether values of a column may be of any length.
+/// Whether values of a column may have any length.
 fn has_long_values(schema: &Schema) -> bool {
     schema.fields().iter().any(|field| is_long(field.data_type()))
 }
@@ -100,21 +100,21 @@ fn is_long(data_type: &DataType) -> bool {
 struct RepeatBoundStream {
     input: SendableRecordBatchStream,
     repeats: RepeatedParts,
-    /// Bytes of the widest row so far.
+    /// The size of the widest row so far in bytes.
     widest: u64,
     batch_rows: u64,
     reservation: MemoryReservation,
 }
 
 impl RepeatBoundStream {
-    /// Reserves memory for the rows that are made of a batch.
+    /// Reserves memory for the rows that are built from a batch.
     fn ask(&mut self, batch: &RecordBatch) -> Result<()> {
         let bytes = match &self.repeats {
             RepeatedParts::Rows => {
                 self.widest = self.widest.max(widest(batch));
                 self.widest.saturating_mul(self.batch_rows)
             }
-            RepeatedParts::Elements(lists) => unnested(batch, lists),
+            RepeatedParts::Elements(lists) => unnested_bytes(batch, lists),
         };
         let bytes = if bytes < RESERVED_FROM { 0 } else { bytes.saturating_mul(COPIES) };
         self.reservation.try_resize(usize::try_from(bytes).unwrap_or(usize::MAX))
@@ -126,7 +126,7 @@ fn widest(batch: &RecordBatch) -> u64 {
     let of = |column: &ArrayRef| match column.data_type() {
         DataType::Utf8 => longest(column.as_string::<i32>().value_offsets()),
         DataType::Binary => longest(column.as_binary::<i32>().value_offsets()),
-        // Views are repeated, not what they point to.
+        // Views are repeated, not the bytes behind them.
         DataType::Utf8View | DataType::BinaryView => 0,
         DataType::LargeUtf8 | DataType::LargeBinary => {
             (0..column.len()).map(|row| text_length(column, row)).max().unwrap_or(0)
@@ -141,8 +141,8 @@ fn longest(offsets: &[i32]) -> u64 {
     offsets.windows(2).map(|pair| u64::from(pair[1].abs_diff(pair[0]))).max().unwrap_or(0)
 }
 
-/// Bytes of a batch once each row stands there for each of its lists' elements.
-fn unnested(batch: &RecordBatch, lists: &[(usize, usize)]) -> u64 {
+/// The size of a batch whose rows are repeated for each element of their lists.
+fn unnested_bytes(batch: &RecordBatch, lists: &[(usize, usize)]) -> u64 {
     let mut bytes = 0_u64;
     for row in 0..batch.num_rows() {
         let times = lists.iter().map(|(column, depth)| inner(batch.column(*column), row, *depth)).max().unwrap_or(1);

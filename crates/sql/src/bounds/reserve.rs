@@ -8,16 +8,16 @@ use bytes::Bytes;
 use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation};
 
-/// Results below this size aren't reserved for. A batch has few of them, and most are much smaller.
+/// Results below this size aren't reserved. A batch has few of them, and most are much smaller.
 pub(super) const RESERVED_FROM: u64 = 1 << 20;
 
-/// A result may take this part of a statement's memory: there is one in each stream, and what takes it makes copies.
+/// The share of a statement's memory that a result may take: each stream has one, and the operators above it copy it.
 const PARTS: u64 = 8;
 
-/// How much is reserved for each byte. A buffer that grows doubles and is copied; then a sort, a group or a join copies the result.
+/// Bytes reserved per byte of the result: a growing buffer doubles and is copied, and then a sort, a group or a join copies the result.
 const COPIES: usize = 2;
 
-/// Reserves bytes for what a function is about to make.
+/// Reserves bytes for the result of a function.
 ///
 /// # Errors
 /// `ResourcesExhausted` with the function and its bytes.
@@ -35,7 +35,7 @@ pub(super) fn reserve(pool: &Arc<dyn MemoryPool>, function: &str, bytes: u64) ->
     Ok(reservation)
 }
 
-/// A buffer and what is reserved for it.
+/// A buffer and its reservation.
 struct ReservedBuffer {
     buffer: Buffer,
     _reservation: MemoryReservation,

@@ -11,13 +11,13 @@ use datafusion::logical_expr::{Expr, Operator};
 use super::growth::{GrowthRule, constant_bytes};
 use crate::tick::is_parameter;
 
-/// How often the bytes of its columns the value of a row may have.
+/// Largest factor between a value's bytes and those of its columns.
 const TIMES_MAX: u64 = 8;
 
-/// How many bytes it may have besides.
+/// Largest constant number of bytes besides.
 const PLUS_MAX: u64 = 512;
 
-/// Text of a number, of a time or of an element of a list, more or less.
+/// Approximate size of the text of a number, a time or an element of a list.
 const ELEMENT_BYTES: u64 = 32;
 
 /// Most bytes of a character.
@@ -52,17 +52,17 @@ impl RowSize {
     }
 }
 
-/// Whether a call that may give much more than it is given, in general, gives little more here.
+/// Whether a call of a function whose result may be much larger than its arguments stays small here.
 pub(super) fn is_modest(expr: &Expr) -> bool {
     of(expr).is_some_and(RowSize::is_modest)
 }
 
-/// The bound of an expression's value; none if that depends on the values of a row.
+/// The bound of an expression's value; `None` if it depends on the values of a row.
 fn of(expr: &Expr) -> Option<RowSize> {
     match expr {
         Expr::Alias(alias) => of(&alias.expr),
         Expr::Column(_) => Some(RowSize { times: 1, plus: 0 }),
-        // The plan is run again with other values of a parameter.
+        // The plan may run again with another value of a parameter.
         Expr::Literal(value, _) => (!is_parameter(expr)).then(|| RowSize::constant(constant_bytes(value))),
         Expr::Cast(cast) if !cast.field.data_type().is_nested() => {
             Some(of(&cast.expr)?.and(RowSize::constant(ELEMENT_BYTES)))
@@ -78,7 +78,7 @@ fn of(expr: &Expr) -> Option<RowSize> {
             Some(growth) => of_call(growth, call),
             None => sum(&call.args),
         },
-        // The rest of what there is gives numbers and truth values.
+        // All other expressions return numbers or truth values.
         _ => Some(RowSize::constant(ELEMENT_BYTES)),
     }
 }
@@ -119,7 +119,7 @@ fn of_call(growth: GrowthRule, call: &ScalarFunction) -> Option<RowSize> {
                 RowSize { times: of_text.times.div_ceil(delimiter), plus: of_text.plus.div_ceil(delimiter) + 1 };
             Some(of_text.and(offsets.multiplied(4)))
         }
-        // A call asks again for the format that a run brings.
+        // The call reserves memory again for the format that a run supplies.
         GrowthRule::Format => match call.args.get(1) {
             Some(format) if is_parameter(format) => Some(RowSize::constant(ELEMENT_BYTES)),
             _ => Some(RowSize::constant((bytes_of(1)? + 2).saturating_mul(16))),
@@ -139,7 +139,7 @@ fn of_call(growth: GrowthRule, call: &ScalarFunction) -> Option<RowSize> {
         // A constant pattern is compiled once for all rows.
         GrowthRule::Pattern => matches!(call.args.get(1).map(without_casts), Some(Expr::Literal(_, _)))
             .then_some(RowSize::constant(ELEMENT_BYTES).and(arg(0)?)),
-        // Their steps are bounded where one side is.
+        // Their steps are bounded if one side is.
         GrowthRule::Pairs => {
             let is_short = |place: usize| constant(place).is_some_and(|value| constant_bytes(value) <= PLUS_MAX);
             (is_short(0) || is_short(1)).then_some(RowSize::constant(ELEMENT_BYTES))
@@ -153,7 +153,7 @@ fn of_call(growth: GrowthRule, call: &ScalarFunction) -> Option<RowSize> {
     }
 }
 
-/// A literal that each run of the plan has.
+/// A literal that is the same in each run of the plan.
 fn constant(expr: &Expr) -> Option<&ScalarValue> {
     match without_casts(expr) {
         literal @ Expr::Literal(value, _) if !is_parameter(literal) => Some(value),
@@ -168,7 +168,7 @@ fn without_casts(expr: &Expr) -> &Expr {
     }
 }
 
-/// A whole number; zero for what is below.
+/// A whole number; negative ones become zero.
 fn number(value: &ScalarValue) -> Option<u64> {
     match value.cast_to(&arrow::datatypes::DataType::Int64) {
         Ok(ScalarValue::Int64(number)) => Some(number.and_then(|number| u64::try_from(number).ok()).unwrap_or(0)),

@@ -40,7 +40,7 @@ pub(crate) fn register(state: SessionState) -> SessionState {
         .build()
 }
 
-/// A rule that looks at the bounds of the statement first.
+/// A rule that first checks the bounds of the statement.
 #[derive(Debug)]
 struct BoundedRule<R: ?Sized>(Arc<R>);
 
@@ -95,7 +95,7 @@ fn filters_row_of_no_rows(plan: &LogicalPlan) -> bool {
 }
 
 impl BoundedRule<dyn PhysicalOptimizerRule + Send + Sync> {
-    /// The plan by the rule. It is right with its filters anywhere above what they are about, and with its sorts above limits.
+    /// Applies the rule to the plan. The plan stays right if filters are anywhere above their columns, and sorts above limits.
     fn within(
         &self,
         plan: Arc<dyn ExecutionPlan>,

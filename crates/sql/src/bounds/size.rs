@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::datatypes::DataType;
 
-/// Bytes of one text, or of one sequence of bytes; 0 for a null and for what is neither.
+/// Bytes of one text or byte string; 0 for a null and for other types.
 pub(super) fn text_length(array: &dyn Array, row: usize) -> u64 {
     if array.is_null(row) {
         return 0;
@@ -24,7 +24,7 @@ pub(super) fn text_length(array: &dyn Array, row: usize) -> u64 {
     length as u64
 }
 
-/// The elements of the lists in a range of rows; none if these are no lists.
+/// The elements of the lists in a range of rows; `None` if the array has no lists.
 pub(super) fn elements(array: &dyn Array, rows: Range<usize>) -> Option<(ArrayRef, Range<usize>)> {
     let place = |from: usize, to: usize| from..to;
     Some(match array.data_type() {

@@ -21,7 +21,7 @@ use splay_functions::walk::Walk;
 use super::size::span_bytes;
 use crate::pass::{PassExec, PassThrough, with_inputs};
 
-/// The rows as they came, and the batch that they are copied into.
+/// The rows as they arrive, and the batch into which they are copied.
 const COPIES: usize = 2;
 
 /// Wraps the inputs of a plan's window operators so that their rows are counted.
@@ -36,7 +36,7 @@ pub(crate) fn count_windows(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn Exec
     plan.transform_up(wrap).map(|transformed| transformed.data)
 }
 
-/// Counts the batches as held.
+/// Counts batches as held memory.
 #[derive(Debug, Clone, PartialEq)]
 struct BatchMemoryCounter;
 
@@ -74,7 +74,7 @@ impl RecordBatchStream for CountedStream {
     }
 }
 
-/// Bytes of the rows of a batch, without the rest of the buffers that they share.
+/// Bytes of the rows of a batch, without the rest of their shared buffers.
 fn bytes(batch: &RecordBatch) -> usize {
     let bytes: u64 = batch.columns().iter().map(|column| span_bytes(column, 0..column.len())).sum();
     usize::try_from(bytes).unwrap_or(usize::MAX / COPIES)

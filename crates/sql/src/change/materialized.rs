@@ -232,14 +232,14 @@ fn keep(
 ) -> Result<Option<RefreshOutcome>> {
     let mut answer = session.sql_until(&state.query_of(parts), Parameters::None, stop)?;
     let Some(snapshots) = state.snapshots(session) else { return Ok(None) };
-    let spec = match &state.kept {
+    let spec = match &state.stored {
         Some(kept) => kept.clone(),
         None => rows_spec(view, state.query(), state.source(), &[])?,
     };
     let all: Vec<usize> = (0..spec.columns.len()).collect();
     // The first rows are waited for before others are kept from writing.
     let first = answer.by_ref().next().transpose()?;
-    let kept = snapshots.kept.as_ref();
+    let kept = snapshots.stored.as_ref();
     let Some(mut load) = patiently(stop, || session.database().keep_view(view, &spec, kept, parts))? else {
         return Ok(None);
     };

@@ -203,19 +203,19 @@ impl Session {
         let start = std::time::Instant::now();
         crate::limits::check_text(text)?;
         // As a whole: the statement's parts are planned one by one.
-        let text = &*crate::placeholders::numbered(text)?;
+        let text = &*crate::placeholders::number_placeholders(text)?;
         let Some(statement) = Statement::of(text)? else { return self.sql_until(text, parameters, stop) };
         access::check(self, &statement)?;
         if let Statement::Access(statement) = &statement {
             return self.answer_of_users(statement, start, stop);
         }
         if let Statement::Drop(statement) = &statement {
-            let dropped = drop::run(self.database(), statement, stop).map_err(|error| self.told(error))?;
+            let dropped = drop::run(self.database(), statement, stop).map_err(|error| self.redact(error))?;
             return Ok(changed_answer(self.answer_of(vec![dropped.row()?], start), &dropped.changed, false));
         }
         let mut returned = None;
         let changed = run::run(self, statement, &parameters, stop, insert, &mut returned);
-        let changed = changed.map_err(|error| self.told(error))?;
+        let changed = changed.map_err(|error| self.redact(error))?;
         Ok(match returned {
             None => changed_answer(self.answer_of(vec![changed.row()?], start), &changed, false),
             Some(ReturnedRows { schema, batches, memory }) => {
@@ -262,7 +262,7 @@ impl Session {
                 false => access::needs_columns(self, guard, table, privilege, columns)?,
             }
         }
-        let table = table_to_change(self.database(), table).map_err(|error| self.told(error))?;
+        let table = table_to_change(self.database(), table).map_err(|error| self.redact(error))?;
         let spec = table.snapshot()?.spec().clone();
         let positions = run::copied_positions(&spec, columns)?;
         let schema = spec.shown_arrow();

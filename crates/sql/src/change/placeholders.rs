@@ -36,7 +36,7 @@ impl Session {
     /// Those of [`Session::change`] for a statement that can't be read or whose table isn't there.
     pub fn describe_change(&self, text: &str, stop: Stop<'_>) -> Result<ChangeDescription> {
         crate::limits::check_text(text)?;
-        let text = &*crate::placeholders::numbered(text)?;
+        let text = &*crate::placeholders::number_placeholders(text)?;
         let statement = Statement::of(text)?;
         statement.as_ref().map_or(Ok(()), |statement| access::check(self, statement))?;
         let (rows, mut typed, items) = match statement {
@@ -46,7 +46,7 @@ impl Session {
             }
             Some(Statement::Update { rows, set, returning }) => {
                 let spec = table_to_change(self.database(), &rows.table)?.snapshot()?.spec().clone();
-                let of_one = |(column, value): &(String, String)| Some((lone(value)?, held(&spec, column)?));
+                let of_one = |(column, value): &(String, String)| Some((lone(value)?, column_type(&spec, column)?));
                 (rows, set.iter().filter_map(of_one).collect(), returning)
             }
             Some(Statement::Delete { rows, returning }) => (rows, PlaceholderTypes::new(), returning),
@@ -54,9 +54,9 @@ impl Session {
         };
         let mut learn = |described: Vec<(String, Option<DataType>)>| {
             let is_new = |name: &String, typed: &PlaceholderTypes| !typed.iter().any(|(other, _)| other == name);
-            for (name, held) in described {
-                if let Some(held) = held.filter(|_| is_new(&name, &typed)) {
-                    typed.push((name, held));
+            for (name, data_type) in described {
+                if let Some(data_type) = data_type.filter(|_| is_new(&name, &typed)) {
+                    typed.push((name, data_type));
                 }
             }
         };
@@ -101,7 +101,7 @@ impl Session {
     }
 }
 
-fn held(spec: &TableSpec, column: &str) -> Option<DataType> {
+fn column_type(spec: &TableSpec, column: &str) -> Option<DataType> {
     let found = spec.columns.iter().find(|candidate| candidate.name.eq_ignore_ascii_case(column));
     found.map(|column| column.column_type.arrow())
 }
@@ -122,7 +122,7 @@ fn of_values(spec: &TableSpec, columns: Option<&[String]>, query: &str) -> Place
         return PlaceholderTypes::new();
     }
     let column = |at: usize| match columns {
-        Some(columns) => columns.get(at).and_then(|column| held(spec, column)),
+        Some(columns) => columns.get(at).and_then(|column| column_type(spec, column)),
         None => spec.columns.get(at).map(|column| column.column_type.arrow()),
     };
     let (mut typed, mut depth, mut at) = (PlaceholderTypes::new(), 0, 0);
@@ -134,7 +134,7 @@ fn of_values(spec: &TableSpec, columns: Option<&[String]>, query: &str) -> Place
             Token::Placeholder(name) if depth == 1 => {
                 let ends = |token: Option<&&Token>| matches!(token, Some(Token::LParen | Token::RParen | Token::Comma));
                 let is_alone = ends(tokens.get(place.wrapping_sub(1))) && ends(tokens.get(place + 1));
-                typed.extend(column(at).filter(|_| is_alone).map(|held| (name.clone(), held)));
+                typed.extend(column(at).filter(|_| is_alone).map(|data_type| (name.clone(), data_type)));
             }
             _ => {}
         }
@@ -151,7 +151,7 @@ mod tests {
     #[test]
     fn values_have_the_types_of_their_columns() {
         let columns = [("time", ColumnType::Timestamp), ("sym", ColumnType::Symbol), ("price", ColumnType::Float64)];
-        let columns = columns.map(|(name, held)| ColumnSpec::new(name, held)).to_vec();
+        let columns = columns.map(|(name, data_type)| ColumnSpec::new(name, data_type)).to_vec();
         let spec = TableSpec::new("t", columns, "time", Some("sym"));
         let (float, instant) = (DataType::Float64, ColumnType::Timestamp.arrow());
         let typed = of_values(&spec, None, "values ($1, upper($2), $3), (now(), 'a', $4 + 1)");

@@ -253,9 +253,9 @@ impl ReturningItems {
         }
         let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
         let rows = RecordBatch::try_new_with_options(Arc::clone(&self.columns), columns, &options)?;
-        let values = self.expressions.iter().zip(&self.types).map(|(expr, held)| {
+        let values = self.expressions.iter().zip(&self.types).map(|(expr, data_type)| {
             let values = expr.evaluate(&rows)?.into_array(rows.num_rows())?;
-            Ok(owned(&values, held)?)
+            Ok(owned(&values, data_type)?)
         });
         values.collect()
     }
@@ -271,11 +271,11 @@ fn leftmost(plan: &LogicalPlan) -> Option<&LogicalPlan> {
 }
 
 /// A copy of values in a type. They may be slices of a mapped file, which the change removes.
-fn owned(values: &ArrayRef, held: &DataType) -> Result<ArrayRef, ArrowError> {
+fn owned(values: &ArrayRef, data_type: &DataType) -> Result<ArrayRef, ArrowError> {
     if let DataType::Dictionary(_, texts) = values.data_type() {
-        return cast(&cast(values, texts)?, held);
+        return cast(&cast(values, texts)?, data_type);
     }
     let all: UInt32Array = (0..u32::try_from(values.len()).unwrap_or(u32::MAX)).collect();
     let copied = take(values, &all, None)?;
-    if copied.data_type() == held { Ok(copied) } else { cast(&copied, held) }
+    if copied.data_type() == data_type { Ok(copied) } else { cast(&copied, data_type) }
 }

@@ -18,10 +18,10 @@ use crate::error::{Result, fault};
 use crate::syntax::SAMPLE;
 use crate::walk::{any_expression, any_expression_outside_queries, each_expression, visit_mut};
 
-/// Most nodes that all replacements of aliases may have together.
+/// Most nodes that all replacements of aliases may add.
 const NODES_MAX: usize = 10_000;
 
-/// Names of aliases that are read somewhere where a column of that name would be, too.
+/// Names of aliases that are used where a column of that name would be.
 pub(super) fn used(select: &Select) -> HashSet<String> {
     let mut defined = HashSet::new();
     let mut used = HashSet::new();
@@ -56,7 +56,7 @@ pub(super) fn used_in_having(select: &Select) -> HashSet<String> {
     used
 }
 
-/// Puts expressions in the place of aliases in `HAVING`.
+/// Replaces aliases in `HAVING` by their expressions.
 ///
 /// # Errors
 /// As [`substitute`].
@@ -73,7 +73,7 @@ pub(super) fn substitute_in_having(select: &mut Select, names: &HashSet<String>,
     select.having.iter_mut().try_for_each(|having| meanings.put(having).map(|_| ()))
 }
 
-/// The alias of an item, but for a column that has that name itself.
+/// The alias of an item, unless the item is a column of that name.
 fn alias_of(item: &SelectItem) -> Option<String> {
     let SelectItem::ExprWithAlias { alias, expr } = item else { return None };
     let column = match expr {
@@ -92,7 +92,7 @@ fn expression_of(item: &SelectItem) -> Option<&Expr> {
     }
 }
 
-/// Keys whose aliases the planner doesn't know. What a `SAMPLE BY` says isn't read as an expression.
+/// Whether a key may have aliases that the planner doesn't know. The arguments of `SAMPLE BY` aren't expressions.
 fn is_key_of_ours(key: &Expr) -> bool {
     match key {
         Expr::Identifier(_) => false,
@@ -101,7 +101,7 @@ fn is_key_of_ours(key: &Expr) -> bool {
     }
 }
 
-/// Adds the names that an expression reads, but within its queries.
+/// Adds the names that an expression reads, outside of its queries.
 fn collect(expression: &Expr, of: &HashSet<String>, used: &mut HashSet<String>) {
     any_expression_outside_queries(expression, |inner| {
         if let Expr::Identifier(name) = inner {
@@ -111,10 +111,10 @@ fn collect(expression: &Expr, of: &HashSet<String>, used: &mut HashSet<String>) 
     });
 }
 
-/// Puts expressions in the place of the aliases of these names.
+/// Replaces the aliases of these names by their expressions.
 ///
 /// # Errors
-/// [`Error::Statement`](crate::Error::Statement) for an expression that has another value each time, and for ones that grow too large.
+/// [`Error::Statement`](crate::Error::Statement) for an expression whose value differs at each evaluation, and for expressions that grow too large.
 pub(super) fn substitute(select: &mut Select, names: &HashSet<String>, state: &SessionState) -> Result<()> {
     let mut meanings = AliasExpressions { of: HashMap::new(), nodes: 0 };
     for item in &mut select.projection {
@@ -150,7 +150,7 @@ pub(super) fn substitute(select: &mut Select, names: &HashSet<String>, state: &S
 /// The expressions of aliases.
 struct AliasExpressions {
     of: HashMap<String, AliasExpression>,
-    /// Nodes that were put in places so far.
+    /// Nodes that were added so far.
     nodes: usize,
 }
 
@@ -175,7 +175,7 @@ impl AliasExpressions {
         self.of.insert(alias, AliasExpression { expression: expression.clone(), nodes, is_volatile });
     }
 
-    /// Puts expressions in the place of aliases; whether there were any.
+    /// Replaces aliases by their expressions, and returns whether there were any.
     fn put(&mut self, expression: &mut Expr) -> Result<bool> {
         if self.of.is_empty() {
             return Ok(false);
@@ -210,7 +210,7 @@ impl AliasExpressions {
 
 struct AliasSubstitution<'a> {
     of: &'a HashMap<String, AliasExpression>,
-    /// Parameters of functions within, which go before aliases.
+    /// Parameters of enclosing lambda functions, which take precedence over aliases.
     hidden: HashSet<String>,
     depth: usize,
     nodes: usize,

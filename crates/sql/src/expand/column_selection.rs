@@ -1,4 +1,4 @@
-//! Which columns a call of `COLUMNS`, or a star with options, names (`stars.rs`).
+//! The columns that a call of `COLUMNS`, or a star with options, selects (`stars.rs`).
 
 use arrow::array::{Array, AsArray, StringArray};
 use arrow::compute::kernels::regexp::regexp_match;
@@ -11,13 +11,13 @@ use super::relation::{FromColumn, Relation};
 use crate::error::{Result, fault};
 use crate::syntax::STAR;
 
-/// A column that was chosen.
+/// A selected column.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct SelectedColumn {
     pub expression: Expr,
-    /// What it is called, folded.
+    /// Its name, folded.
     pub name: String,
-    /// Its name, and the parts of it that fitted a pattern.
+    /// The parts of its name that matched a pattern: the whole match first.
     pub parts: Vec<String>,
 }
 
@@ -25,8 +25,8 @@ pub(super) fn name_of(call: &Function) -> String {
     call.name.to_string().to_lowercase()
 }
 
-/// The columns that a call of `COLUMNS` names.
-pub(super) fn chosen(call: &Function, relation: &Relation) -> Result<Vec<SelectedColumn>> {
+/// The columns that a call of `COLUMNS` selects.
+pub(super) fn selected_columns(call: &Function, relation: &Relation) -> Result<Vec<SelectedColumn>> {
     let all = || relation.columns.iter().collect::<Vec<_>>();
     let args = match &call.args {
         FunctionArguments::List(list) if list.clauses.is_empty() => list.args.as_slice(),
@@ -52,7 +52,7 @@ pub(super) fn chosen(call: &Function, relation: &Relation) -> Result<Vec<Selecte
             plain(of_relation(name, relation)?, &WildcardAdditionalOptions::default())
         }
         [FunctionArgExpr::Expr(Expr::Array(names))] => {
-            let named = names.elem.iter().map(|name| named(name, relation)).collect::<Result<Vec<_>>>()?;
+            let named = names.elem.iter().map(|name| column_of_name(name, relation)).collect::<Result<Vec<_>>>()?;
             let is_named = |column: &&FromColumn| named.iter().any(|other| std::ptr::eq(*other, *column));
             Ok(relation.columns.iter().filter(is_named).map(whole).collect())
         }
@@ -64,7 +64,8 @@ pub(super) fn chosen(call: &Function, relation: &Relation) -> Result<Vec<Selecte
     }
 }
 
-fn text_of(expression: &Expr) -> Option<String> {
+/// The text of a text literal.
+pub(super) fn text_of(expression: &Expr) -> Option<String> {
     match expression {
         Expr::Value(value) => match &value.value {
             Value::SingleQuotedString(text) => Some(text.clone()),
@@ -74,7 +75,7 @@ fn text_of(expression: &Expr) -> Option<String> {
     }
 }
 
-/// The regular expression of a `LIKE`, which a whole name fits, or of a `SIMILAR TO`, which a part does.
+/// The regular expression of a `LIKE`, which must match a whole name, or of a `SIMILAR TO`, which may match a part.
 fn pattern_of(kind: &str, pattern: &str) -> String {
     if kind.ends_with("similar to") {
         return pattern.to_owned();
@@ -99,7 +100,7 @@ fn whole(column: &FromColumn) -> SelectedColumn {
     SelectedColumn { expression: column.expression(), parts: vec![column.written.clone()], name: column.name.clone() }
 }
 
-fn named<'a>(name: &Expr, relation: &'a Relation) -> Result<&'a FromColumn> {
+fn column_of_name<'a>(name: &Expr, relation: &'a Relation) -> Result<&'a FromColumn> {
     let name = match (text_of(name), name) {
         (Some(text), _) => text,
         (None, Expr::Identifier(name)) => name.value.clone(),
@@ -111,7 +112,7 @@ fn named<'a>(name: &Expr, relation: &'a Relation) -> Result<&'a FromColumn> {
     }
 }
 
-/// The columns whose name has a part that fits a pattern, or has none.
+/// The columns whose name matches a pattern, or doesn't.
 fn fitting(columns: Vec<&FromColumn>, regex: &str, is_not: bool, written: &str) -> Result<Vec<SelectedColumn>> {
     let names = StringArray::from_iter_values(columns.iter().map(|column| column.written.as_str()));
     let regex = StringArray::new_scalar(regex);
@@ -151,7 +152,7 @@ pub(super) fn of_relation<'a>(name: &ObjectName, relation: &'a Relation) -> Resu
     }
 }
 
-/// The columns that options leave, under the names that they give.
+/// The columns that options keep, under the names that they give.
 pub(super) fn plain(mut columns: Vec<&FromColumn>, options: &WildcardAdditionalOptions) -> Result<Vec<SelectedColumn>> {
     let mut parts: Vec<(String, Vec<String>)> = Vec::new();
     if let Some(ilike) = &options.opt_ilike {
@@ -159,7 +160,7 @@ pub(super) fn plain(mut columns: Vec<&FromColumn>, options: &WildcardAdditionalO
         columns.retain(|column| fitting.iter().any(|chosen| chosen.expression == column.expression()));
         parts.extend(fitting.into_iter().map(|chosen| (chosen.name, chosen.parts)));
     }
-    for name in excluded(options) {
+    for name in excluded_names(options) {
         let before = columns.len();
         let (relation, name) = match name.as_slice() {
             [.., relation, name] => (Some(relation), name),
@@ -194,7 +195,7 @@ pub(super) fn plain(mut columns: Vec<&FromColumn>, options: &WildcardAdditionalO
 }
 
 /// The folded names that `*` leaves out.
-fn excluded(options: &WildcardAdditionalOptions) -> Vec<Vec<String>> {
+fn excluded_names(options: &WildcardAdditionalOptions) -> Vec<Vec<String>> {
     let of = |name: &ObjectName| {
         name.0.iter().filter_map(|part| part.as_ident()).map(|part| part.value.to_lowercase()).collect()
     };

@@ -1,4 +1,4 @@
-//! What a `SAMPLE BY … FILL(…)` puts into the rows that are made, for each aggregate of the select list.
+//! The values that `SAMPLE BY … FILL(…)` puts into added rows, for each aggregate of the select list.
 
 use datafusion::sql::sqlparser::ast::{Expr, Select, SelectItem};
 
@@ -15,7 +15,7 @@ pub(super) fn aliases(select: &Select) -> Vec<(String, Expr)> {
     named.collect()
 }
 
-/// What fills the aggregates, one after the other.
+/// The fills of the aggregates, in order.
 pub(super) struct Fills<'a> {
     pub fills: &'a [(String, Expr)],
     pub next: usize,

@@ -21,7 +21,7 @@ use crate::session::learn_columns;
 #[derive(Debug)]
 pub(super) struct Relation {
     pub columns: Vec<FromColumn>,
-    /// The column that its rows are ordered by in time: that of the table, or of the left one of a join.
+    /// The time column by which its rows are ordered: that of the table, or of the left table of a join.
     pub time: Option<usize>,
 }
 
@@ -31,17 +31,17 @@ pub(super) static EMPTY: Relation = Relation { columns: Vec::new(), time: None }
 /// A column of a `FROM`.
 #[derive(Debug, Clone)]
 pub(super) struct FromColumn {
-    /// Name or alias of the relation that it is a column of.
+    /// Name or alias of the relation that has the column.
     relation: Option<String>,
     /// Its name, folded.
     pub name: String,
-    /// Its name as its table spells it.
+    /// Its name in its original spelling.
     pub written: String,
     /// Whether its values are instants.
     pub is_instant: bool,
     /// Whether another column has its name.
     is_ambiguous: bool,
-    /// What reads it, if that isn't its name.
+    /// The expression that reads it, if that isn't its name.
     read_by: Option<ast::Expr>,
 }
 
@@ -60,14 +60,14 @@ impl FromColumn {
         }
     }
 
-    /// Its name with that of its relation, if that has one.
+    /// Its name qualified by that of its relation, if that has one.
     pub(super) fn qualified(&self) -> Option<ast::Expr> {
         let quoted = |name: &String| Ident::with_quote('"', name.clone());
         let relation = self.relation.as_ref()?;
         Some(ast::Expr::CompoundIdentifier(vec![quoted(relation), quoted(&self.name)]))
     }
 
-    /// This column, read by an expression in its place.
+    /// This column, read by another expression.
     pub(super) fn standing_for(&self, expression: ast::Expr) -> FromColumn {
         FromColumn { read_by: Some(expression), ..self.clone() }
     }
@@ -79,12 +79,12 @@ impl FromColumn {
 }
 
 impl Relation {
-    /// The columns that `SELECT * FROM …` gives.
+    /// The columns that `SELECT * FROM …` returns.
     ///
     /// # Errors
     /// If it can't be planned.
     pub(super) async fn of(query: Query, state: &SessionState, has_joins: bool) -> Result<Relation> {
-        // The planner would look at each column of `*` once for each other.
+        // The planner would compare each column of `*` with all others.
         if !has_joins
             && let Some(tables) = tables::named(&query)
             && let Some(relation) = tables::relation(&tables, state).await?
@@ -102,7 +102,7 @@ impl Relation {
         Ok(Relation::spelt(plan.schema(), &spellings, time_of(&plan)))
     }
 
-    /// The columns of a schema as their tables spell them, with the place of the time if one is known.
+    /// The columns of a schema in the spelling of their tables, with the position of the time if it is known.
     pub(super) fn spelt(schema: &DFSchema, spellings: &Spellings, time: Option<usize>) -> Relation {
         let written = spellings.restore(schema.as_arrow());
         let mut relation = Relation::of_schema(schema);
@@ -113,7 +113,7 @@ impl Relation {
         relation
     }
 
-    /// The columns of a schema, of which its only timestamp is the time.
+    /// The columns of a schema, whose only timestamp is the time.
     pub(super) fn of_schema(schema: &DFSchema) -> Relation {
         let mut seen: HashMap<&str, usize> = HashMap::new();
         schema.fields().iter().for_each(|field| *seen.entry(field.name()).or_default() += 1);
@@ -140,7 +140,7 @@ impl Relation {
     }
 }
 
-/// The place of the column that is the time of the table below, or its bucket.
+/// The position of the column that is the time of the table below, or a bucket of it.
 fn time_of(plan: &LogicalPlan) -> Option<usize> {
     match plan {
         LogicalPlan::TableScan(scan) => {
@@ -167,7 +167,7 @@ fn time_of(plan: &LogicalPlan) -> Option<usize> {
     }
 }
 
-/// Whether an expression is a time, or the bucket that it falls into.
+/// Whether an expression is the time, or a bucket of it.
 fn is_time(expr: &Expr, schema: &DFSchema, time: usize) -> bool {
     let is_column = |column: &Column| schema.maybe_index_of_column(column) == Some(time);
     match expr {

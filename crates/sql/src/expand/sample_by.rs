@@ -17,6 +17,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use splay_functions::SAMPLE_FILL;
 
+use super::column_selection::text_of;
 use super::expression_of;
 use super::fills::{Fills, aliases};
 use super::relation::{FromColumn, Relation};
@@ -25,14 +26,14 @@ use crate::resolve::is_aggregate;
 use crate::syntax::SAMPLE;
 use crate::walk::{any_expression, change_expressions, each_expression};
 
-/// What a select was sampled by.
+/// The `SAMPLE BY` of a select.
 pub(super) struct SampleClause {
     time: Expr,
     bucket: Expr,
     keys: Vec<Expr>,
-    /// Names of the columns that it gives.
+    /// Names of its output columns.
     names: Vec<String>,
-    /// Whether equal rows are one.
+    /// Whether the select is `DISTINCT`.
     is_distinct: bool,
 }
 
@@ -63,10 +64,10 @@ fn call_of(select: &Select) -> Option<&Function> {
     }
 }
 
-/// Writes the clause out.
+/// Rewrites the clause as a grouping.
 ///
 /// # Errors
-/// [`Error::Statement`](crate::Error::Statement) for a time that isn't known, and fills that don't fit the aggregates.
+/// [`Error::Statement`](crate::Error::Statement) if the time isn't known, and for fills that don't fit the aggregates.
 pub(super) fn write_out(select: &mut Select, relation: &Relation, state: &SessionState) -> Result<SampleClause> {
     let clause = Clause::of(select)?;
     let column = time_of(&clause, relation)?;
@@ -139,7 +140,7 @@ pub(super) fn write_out(select: &mut Select, relation: &Relation, state: &Sessio
 }
 
 impl SampleClause {
-    /// Orders the rows of the query, and reads the time in the order that it has.
+    /// Orders the rows of the query by the bucket, unless it has an order, in which the time means the bucket.
     pub(super) fn order(&self, query: &mut Query, is_outermost: bool) {
         match &mut query.order_by {
             Some(OrderBy { kind: OrderByKind::Expressions(keys), .. }) => {
@@ -157,7 +158,7 @@ impl SampleClause {
                 }
             }
             Some(_) => {}
-            // What isn't in the select list has no order then.
+            // A distinct select has no order by a bucket that its select list lacks.
             None if self.is_distinct => {}
             None if is_outermost || query.limit_clause.is_some() || query.fetch.is_some() => {
                 let options = OrderByOptions { asc: None, nulls_first: None };
@@ -203,7 +204,7 @@ impl Clause {
         })
     }
 
-    /// The start of the bucket that a time falls into.
+    /// The start of the bucket of a time.
     fn bucket(&self, time: &Expr, select: &Select, is_filled: bool) -> Result<Expr> {
         let origin = self.origin(time, select)?;
         let or_null = |argument: Option<String>| argument.unwrap_or_else(|| "NULL".to_owned());
@@ -224,7 +225,7 @@ impl Clause {
         expression_of(&format!("{SAMPLE_FILL}({})", args.join(", ")))
     }
 
-    /// The time from which buckets are counted, where it isn't that of `time_bucket`.
+    /// The origin of the buckets, if it isn't that of `time_bucket`.
     fn origin(&self, time: &Expr, select: &Select) -> Result<Option<String>> {
         if self.is_first {
             let from: Vec<String> = select.from.iter().map(ToString::to_string).collect();
@@ -247,7 +248,7 @@ impl Clause {
         Ok(Some(if minutes == 0 { from } else { format!("({from} + INTERVAL '{minutes} minutes')") }))
     }
 
-    /// A time on the clock of the zone as an instant.
+    /// A local time of the zone as an instant.
     fn instant(&self, at: &Expr) -> String {
         let clock = wall_clock(at);
         match &self.zone {
@@ -256,7 +257,7 @@ impl Clause {
         }
     }
 
-    /// Leaves out rows outside of `FROM` and `TO`.
+    /// Excludes rows outside of `FROM` and `TO`.
     fn narrow(&self, select: &mut Select, time: &Expr) -> Result<()> {
         for (at, comparison) in [(&self.start, ">="), (&self.finish, "<")] {
             let Some(at) = at else { continue };
@@ -274,7 +275,7 @@ impl Clause {
     }
 }
 
-/// A time without a zone: the reading of a clock.
+/// A local time, without a zone.
 fn wall_clock(at: &Expr) -> String {
     match text_of(at) {
         Some(text) => {
@@ -319,16 +320,6 @@ fn is_null(expr: &Expr) -> bool {
     matches!(expr, Expr::Value(value) if value.value == Value::Null)
 }
 
-fn text_of(expr: &Expr) -> Option<String> {
-    match expr {
-        Expr::Value(value) => match &value.value {
-            Value::SingleQuotedString(text) => Some(text.clone()),
-            _ => None,
-        },
-        _ => None,
-    }
-}
-
 fn is_aggregate_call(expr: &Expr, state: &SessionState) -> bool {
     matches!(expr, Expr::Function(call) if call.over.is_none() && is_aggregate(call, state))
 }
@@ -337,7 +328,7 @@ pub(super) fn has_window(expr: &Expr) -> bool {
     any_expression(expr, |inner| matches!(inner, Expr::Function(call) if call.over.is_some()))
 }
 
-/// The columns that an expression reads, but for the time.
+/// The columns that an expression reads, except the time.
 fn columns_beside(expr: &Expr, is_time: impl Fn(&Expr) -> bool) -> Vec<Expr> {
     let mut columns = Vec::new();
     each_expression(expr, |inner| {
@@ -348,7 +339,7 @@ fn columns_beside(expr: &Expr, is_time: impl Fn(&Expr) -> bool) -> Vec<Expr> {
     columns
 }
 
-/// Gives `first` and `last` the order of time where they have none.
+/// Orders `first` and `last` by time, if they have no order.
 fn order_by_time(expr: &mut Expr, time: &Expr, state: &SessionState) {
     change_expressions(expr, |inner| {
         if is_aggregate_call(inner, state)
@@ -364,7 +355,7 @@ fn order_by_time(expr: &mut Expr, time: &Expr, state: &SessionState) {
     });
 }
 
-/// Puts the bucket in the place of the time, but for what is aggregated.
+/// Replaces the time by the bucket, except within aggregates.
 fn replace(expr: &mut Expr, is_time: &dyn Fn(&Expr) -> bool, bucket: &Expr, state: &SessionState) {
     let mut places = BucketPlaces { is_time, bucket, state, within: 0 };
     let _ = crate::walk::visit_mut(expr, &mut places);

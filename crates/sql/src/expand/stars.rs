@@ -18,17 +18,17 @@ use datafusion::sql::sqlparser::ast::{
     OrderByKind, Select, SelectItem, SelectItemQualifiedWildcardKind, WildcardAdditionalOptions,
 };
 
-use super::column_selection::{SelectedColumn, chosen, name_of, of_relation, plain};
+use super::column_selection::{SelectedColumn, name_of, of_relation, plain, selected_columns};
 use super::relation::{FromColumn, Relation};
 use crate::error::{Result, fault};
 use crate::joins;
 use crate::syntax::{STAR, UNPACKED};
 use crate::walk::{any_expression, change_expressions, each_expression};
 
-/// Columns that one select may have after its lists are written out.
+/// Most columns of a select after expansion.
 const COLUMNS_MAX: usize = 20_000;
 
-/// Whether a select names several columns at once in a way that the planner doesn't know.
+/// Whether a select names several columns at once in a form that the planner doesn't know.
 pub(super) fn is_in_select(select: &Select) -> bool {
     let is_by_time = select.from.iter().any(joins::is_by_time);
     let in_list = select.projection.iter().any(|item| match item {
@@ -42,13 +42,13 @@ pub(super) fn is_in_select(select: &Select) -> bool {
     in_list || select.selection.iter().chain(&select.having).chain(&select.qualify).any(is_within)
 }
 
-/// Whether the planner doesn't know these options. Over joins by time it takes none.
+/// Whether the planner doesn't know these options. Over joins by time it knows none.
 fn is_ours(options: &WildcardAdditionalOptions, is_by_time: bool) -> bool {
     let others = options.opt_exclude.is_some() || options.opt_except.is_some() || options.opt_replace.is_some();
     options.opt_rename.is_some() || options.opt_ilike.is_some() || (is_by_time && others)
 }
 
-/// Whether an order is by several columns at once.
+/// Whether an order names several columns at once.
 pub(super) fn is_in_order(order: &OrderBy) -> bool {
     matches!(&order.kind, OrderByKind::Expressions(keys) if keys.iter().any(|key| is_within(&key.expr)))
 }
@@ -66,7 +66,7 @@ fn is_unpacked(call: &Function) -> bool {
     name_of(call) == UNPACKED
 }
 
-/// Writes out each `*` with the columns that a relation has.
+/// Replaces each `*` by the columns of a relation.
 ///
 /// # Errors
 /// As [`expand`].
@@ -74,7 +74,9 @@ pub(super) fn write_out(select: &mut Select, relation: &Relation) -> Result<()> 
     let mut projection = Vec::with_capacity(select.projection.len());
     for item in std::mem::take(&mut select.projection) {
         match item {
-            SelectItem::Wildcard(options) => projection.extend(starred(relation.columns.iter().collect(), &options)?),
+            SelectItem::Wildcard(options) => {
+                projection.extend(star_items(relation.columns.iter().collect(), &options)?)
+            }
             other => projection.push(other),
         }
     }
@@ -82,27 +84,27 @@ pub(super) fn write_out(select: &mut Select, relation: &Relation) -> Result<()> 
     Ok(())
 }
 
-/// Writes the columns out.
+/// Replaces lists of columns by the columns.
 ///
 /// # Errors
-/// [`Error::Statement`](crate::Error::Statement) for columns that aren't there, and for several lists in one expression.
+/// [`Error::Statement`](crate::Error::Statement) for unknown columns, and for several lists in one expression.
 pub(super) fn expand(select: &mut Select, relation: &Relation) -> Result<()> {
     let is_by_time = select.from.iter().any(joins::is_by_time);
     let mut projection = Vec::with_capacity(select.projection.len());
     for item in std::mem::take(&mut select.projection) {
         match item {
             SelectItem::Wildcard(options) if is_ours(&options, is_by_time) => {
-                projection.extend(starred(relation.columns.iter().collect(), &options)?);
+                projection.extend(star_items(relation.columns.iter().collect(), &options)?);
             }
             SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), options)
                 if is_ours(&options, is_by_time) =>
             {
-                projection.extend(starred(of_relation(&name, relation)?, &options)?);
+                projection.extend(star_items(of_relation(&name, relation)?, &options)?);
             }
             SelectItem::UnnamedExpr(expr) if is_within(&expr) => {
                 for (expr, chosen) in each_column(expr, relation)? {
                     projection.push(match chosen {
-                        Some(chosen) => SelectItem::ExprWithAlias { expr, alias: quoted(&chosen.name) },
+                        Some(chosen) => SelectItem::ExprWithAlias { expr, alias: quoted_ident(&chosen.name) },
                         None => SelectItem::UnnamedExpr(expr),
                     });
                 }
@@ -110,7 +112,7 @@ pub(super) fn expand(select: &mut Select, relation: &Relation) -> Result<()> {
             SelectItem::ExprWithAlias { expr, alias } if is_within(&expr) => {
                 for (expr, chosen) in each_column(expr, relation)? {
                     let alias = match chosen {
-                        Some(chosen) => quoted(&with_parts(&alias.value, &chosen.parts).to_lowercase()),
+                        Some(chosen) => quoted_ident(&with_parts(&alias.value, &chosen.parts).to_lowercase()),
                         None => alias.clone(),
                     };
                     projection.push(SelectItem::ExprWithAlias { expr, alias });
@@ -140,7 +142,7 @@ pub(super) fn expand(select: &mut Select, relation: &Relation) -> Result<()> {
     Ok(())
 }
 
-/// Writes out the columns of an order.
+/// Replaces lists of columns in an order.
 ///
 /// # Errors
 /// As [`expand`].
@@ -159,11 +161,11 @@ pub(super) fn expand_order(order: &mut OrderBy, relation: &Relation) -> Result<(
     Ok(())
 }
 
-fn quoted(name: &str) -> Ident {
+fn quoted_ident(name: &str) -> Ident {
     Ident::with_quote('"', name)
 }
 
-/// An alias with the parts of a column's name in the places of `\0` to `\9`.
+/// An alias with the parts of a column's name in place of `\0` to `\9`.
 fn with_parts(alias: &str, parts: &[String]) -> String {
     let mut written = String::with_capacity(alias.len());
     let mut rest = alias.chars();
@@ -180,7 +182,7 @@ fn with_parts(alias: &str, parts: &[String]) -> String {
     written
 }
 
-/// An expression for each column of its list, or by itself if its list became arguments.
+/// One expression for each column of its list; the expression itself if its list became arguments.
 fn each_column(mut expression: Expr, relation: &Relation) -> Result<Vec<(Expr, Option<SelectedColumn>)>> {
     unpack(&mut expression, relation)?;
     let mut lists: Vec<Vec<SelectedColumn>> = Vec::new();
@@ -190,7 +192,7 @@ fn each_column(mut expression: Expr, relation: &Relation) -> Result<Vec<(Expr, O
             && is_columns(call)
             && error.is_none()
         {
-            match chosen(call, relation) {
+            match selected_columns(call, relation) {
                 Ok(list) => lists.push(list),
                 Err(wrong) => error = Some(wrong),
             }
@@ -215,7 +217,7 @@ fn each_column(mut expression: Expr, relation: &Relation) -> Result<Vec<(Expr, O
     Ok(each.collect())
 }
 
-/// The places of the columns that an expression names, if it is a call of `COLUMNS`.
+/// The positions of the columns that a call of `COLUMNS` selects; `None` for other expressions.
 ///
 /// # Errors
 /// As [`expand`].
@@ -231,10 +233,10 @@ pub(super) fn places(expression: &Expr, relation: &Relation) -> Result<Option<Ve
             None => fault(format!("a column is needed here, and not {}", chosen.expression)),
         }
     };
-    chosen(call, relation)?.into_iter().map(place).collect::<Result<_>>().map(Some)
+    selected_columns(call, relation)?.into_iter().map(place).collect::<Result<_>>().map(Some)
 }
 
-/// Makes arguments of each `*COLUMNS(…)`.
+/// Replaces each `*COLUMNS(…)` by arguments.
 fn unpack(expression: &mut Expr, relation: &Relation) -> Result<()> {
     let mut error = None;
     change_expressions(expression, |inner| {
@@ -243,7 +245,7 @@ fn unpack(expression: &mut Expr, relation: &Relation) -> Result<()> {
         for arg in std::mem::take(&mut list.args) {
             match &arg {
                 FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Function(call))) if is_unpacked(call) => {
-                    match chosen(call, relation) {
+                    match selected_columns(call, relation) {
                         Ok(columns) => args.extend(
                             columns
                                 .into_iter()
@@ -261,9 +263,9 @@ fn unpack(expression: &mut Expr, relation: &Relation) -> Result<()> {
 }
 
 /// `* EXCLUDE … REPLACE … RENAME …` as items.
-fn starred(columns: Vec<&FromColumn>, options: &WildcardAdditionalOptions) -> Result<Vec<SelectItem>> {
+fn star_items(columns: Vec<&FromColumn>, options: &WildcardAdditionalOptions) -> Result<Vec<SelectItem>> {
     let items = plain(columns, options)?.into_iter().map(|SelectedColumn { expression, name, .. }| {
-        SelectItem::ExprWithAlias { expr: expression, alias: quoted(&name) }
+        SelectItem::ExprWithAlias { expr: expression, alias: quoted_ident(&name) }
     });
     Ok(items.collect())
 }

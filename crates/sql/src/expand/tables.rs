@@ -10,7 +10,7 @@ use crate::files::FileTable;
 use crate::names::Spellings;
 use crate::provider::TickTable;
 
-/// A table of a `FROM`, and what its columns are qualified by.
+/// A table of a `FROM`, with the qualifier of its columns.
 pub(super) struct Named {
     table: TableReference,
     qualifier: TableReference,

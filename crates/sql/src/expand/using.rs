@@ -22,11 +22,11 @@ use crate::walk::visit_mut;
 /// The columns of a `FROM` with such joins.
 pub(super) struct JoinColumns {
     pub relation: Relation,
-    /// Unqualified names, folded, with the expressions that they mean, if the rewritten joins don't define them.
+    /// Unqualified names, folded, and their expressions, if the rewritten joins don't define them.
     pub names: Vec<(String, Expr)>,
 }
 
-/// Whether a select has such joins and depends on their columns, as one with a `*` does.
+/// Whether a select has such joins and depends on their columns, for example by a `*`.
 pub(super) fn is_in(select: &Select, is_starred: bool) -> bool {
     if select.from.iter().any(joins::is_by_time) {
         return false;
@@ -57,7 +57,7 @@ fn constraint_mut(operator: &mut JoinOperator) -> Option<&mut JoinConstraint> {
     }
 }
 
-/// Whether the right side may have rows that the left one has none for, and keys say which.
+/// Whether the right side may have rows without a match, whose keys then come from the right.
 fn is_of_right(operator: &JoinOperator) -> bool {
     matches!(
         operator,
@@ -124,7 +124,7 @@ pub(super) fn merge(select: &mut Select, columns: Vec<Vec<Column>>) -> Option<Jo
                 JoinOperator::RightSemi(_) | JoinOperator::RightAnti(_) => left = right,
                 JoinOperator::CrossJoin(_) => left.extend(right),
                 other if constraint(other).is_some() => {
-                    left = joined(left, right, &mut join.join_operator, needs_names, &mut names)?;
+                    left = merge_columns(left, right, &mut join.join_operator, needs_names, &mut names)?;
                 }
                 _ => return None,
             }
@@ -153,7 +153,7 @@ impl Column {
     }
 }
 
-fn joined(
+fn merge_columns(
     mut left: Vec<Column>,
     mut right: Vec<Column>,
     operator: &mut JoinOperator,
@@ -200,7 +200,7 @@ fn joined(
     Some(left)
 }
 
-/// The place of the only column of a name.
+/// The position of the only column of a name.
 fn only(columns: &[Column], name: &str) -> Option<usize> {
     let mut matches = columns.iter().enumerate().filter(|(_, column)| column.column.name == name);
     match (matches.next(), matches.next()) {
@@ -242,7 +242,7 @@ fn stands_for<'a>(name: &Ident, names: &'a [(String, Expr)]) -> Option<&'a Expr>
 
 struct Names<'a> {
     names: &'a [(String, Expr)],
-    /// Queries around the place that is being visited, which have names of their own.
+    /// Depth of sub-queries around the visited place; these have names of their own.
     queries: usize,
 }
 

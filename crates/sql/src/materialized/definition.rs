@@ -40,7 +40,7 @@ const TIME: &str = "time";
 /// Zone of stored times.
 const ZONE: &str = "UTC";
 
-/// What a query is made of.
+/// The parts of a view's query.
 #[derive(Debug)]
 pub(crate) struct Definition {
     /// The table that it reads.
@@ -64,7 +64,7 @@ pub(crate) struct JoinedTable {
     pub(crate) only_before: bool,
 }
 
-/// What a column of a plan is.
+/// The kind of a plan's column.
 #[derive(Debug, Clone, PartialEq)]
 enum Kind {
     /// The time of the table's rows.
@@ -74,7 +74,7 @@ enum Kind {
     Other,
 }
 
-fn refused<T>(what: &str) -> Result<T> {
+fn refuse<T>(what: &str) -> Result<T> {
     Err(DataFusionError::Plan(format!(
         "a materialized view goes through one table and groups by a bucket of its time, such as time_bucket('1m', ts): {what}"
     )))
@@ -88,12 +88,12 @@ impl Definition {
     pub(crate) fn of(state: &SessionState, plan: &LogicalPlan) -> Result<Definition> {
         let mut walk = DefinitionWalk::default();
         let kinds = walk.columns(plan)?;
-        let Some((table, table_time)) = walk.table else { return refused("it reads no table") };
+        let Some((table, table_time)) = walk.table else { return refuse("it reads no table") };
         let is_time = |place: &usize| {
             kinds[*place] != Kind::Other && matches!(plan.schema().field(*place).data_type(), DataType::Timestamp(_, _))
         };
         let Some(time) = (0..kinds.len()).find(is_time) else {
-            return refused("none of its columns is the time or a bucket of it");
+            return refuse("none of its columns is the time or a bucket of it");
         };
         let mut groupings = walk.groupings;
         groupings.push(vec![kinds[time].clone()]);
@@ -148,7 +148,7 @@ struct DefinitionWalk {
 }
 
 impl DefinitionWalk {
-    /// What the columns of a plan are.
+    /// The kinds of a plan's columns.
     fn columns(&mut self, plan: &LogicalPlan) -> Result<Vec<Kind>> {
         plan.apply_expressions(|expr| {
             expr.apply(|inner| refuse_expression(inner).map(|()| TreeNodeRecursion::Continue))
@@ -157,7 +157,7 @@ impl DefinitionWalk {
             LogicalPlan::TableScan(scan) => {
                 let spec = table_of(scan)?;
                 if spec.reference.is_some() {
-                    return refused("a reference table has no time");
+                    return refuse("a reference table has no time");
                 }
                 self.table = Some((spec.name.clone(), spec.time.clone()));
                 let kind = |name: &String| if name.eq_ignore_ascii_case(&spec.time) { Kind::Time } else { Kind::Other };
@@ -176,13 +176,13 @@ impl DefinitionWalk {
                 Ok(kinds)
             }
             LogicalPlan::Aggregate(node) => self.aggregate(node),
-            LogicalPlan::Window(_) => refused("a window function sees rows of other buckets"),
-            LogicalPlan::Limit(_) | LogicalPlan::Sort(_) => refused("LIMIT takes rows of all buckets together"),
-            LogicalPlan::Distinct(_) => refused("DISTINCT ON isn't kept"),
+            LogicalPlan::Window(_) => refuse("a window function sees rows of other buckets"),
+            LogicalPlan::Limit(_) | LogicalPlan::Sort(_) => refuse("LIMIT takes rows of all buckets together"),
+            LogicalPlan::Distinct(_) => refuse("DISTINCT ON isn't kept"),
             LogicalPlan::Join(join) => self.join(join),
-            LogicalPlan::EmptyRelation(_) => refused("it reads no table"),
-            LogicalPlan::Union(_) => refused("it is a union"),
-            other => refused(&format!(
+            LogicalPlan::EmptyRelation(_) => refuse("it reads no table"),
+            LogicalPlan::Union(_) => refuse("it is a union"),
+            other => refuse(&format!(
                 "{} isn't kept",
                 other.display().to_string().split([':', ' ']).next().unwrap_or("this")
             )),
@@ -193,7 +193,7 @@ impl DefinitionWalk {
     fn join(&mut self, join: &Join) -> Result<Vec<Kind>> {
         use JoinType::{Inner, Left, LeftAnti, LeftSemi};
         if !matches!(join.join_type, Inner | Left | LeftAnti | LeftSemi) {
-            return refused("rows of the right side of a join may come alone");
+            return refuse("rows of the right side of a join may come alone");
         }
         let mut kinds = self.columns(&join.left)?;
         match self.only_before(join, &kinds)? {
@@ -237,7 +237,7 @@ impl DefinitionWalk {
     fn aggregate(&mut self, node: &Aggregate) -> Result<Vec<Kind>> {
         let input = self.columns(&node.input)?;
         if node.group_expr.iter().any(|expr| matches!(expr, Expr::GroupingSet(_))) {
-            return refused("GROUPING SETS, CUBE and ROLLUP group by less than the bucket");
+            return refuse("GROUPING SETS, CUBE and ROLLUP group by less than the bucket");
         }
         let mut kinds: Vec<Kind> =
             node.group_expr.iter().map(|expr| kind_of(expr, node.input.schema(), &input)).collect::<Result<_>>()?;
@@ -249,7 +249,7 @@ impl DefinitionWalk {
     fn group(&mut self, kinds: Vec<Kind>) -> Result<()> {
         let kinds: Vec<Kind> = kinds.into_iter().filter(|kind| *kind != Kind::Other).collect();
         if kinds.is_empty() {
-            return refused("a grouping of it has no bucket of the time");
+            return refuse("a grouping of it has no bucket of the time");
         }
         self.groupings.push(kinds);
         Ok(())
@@ -260,21 +260,21 @@ impl DefinitionWalk {
 fn table_of(scan: &TableScan) -> Result<TableSpec> {
     let provider = source_as_provider(&scan.source).ok();
     let Some(table) = provider.as_ref().and_then(|provider| provider.downcast_ref::<TickTable>()) else {
-        return refused("it reads something else than a table");
+        return refuse("it reads something else than a table");
     };
     if scan.table_name.table().contains('@') {
-        return refused("a table as it was doesn't change");
+        return refuse("a table as it was doesn't change");
     }
     Ok(table.spec().clone())
 }
 
-/// What an expression over the columns of a plan is.
+/// The kind of an expression over the columns of a plan.
 fn kind_of(expr: &Expr, schema: &DFSchema, input: &[Kind]) -> Result<Kind> {
     let kind_of_column = |expr: &Expr| match expr {
         Expr::Column(column) => schema.index_of_column(column).map(|place| input[place].clone()),
         _ => Ok(Kind::Other),
     };
-    let function = match unaliased(expr) {
+    let function = match without_alias(expr) {
         Expr::ScalarFunction(function) if FLOORS.contains(&function.name()) => function,
         other => return kind_of_column(other),
     };
@@ -292,9 +292,9 @@ fn kind_of(expr: &Expr, schema: &DFSchema, input: &[Kind]) -> Result<Kind> {
     Ok(Kind::Floor(Expr::ScalarFunction(ScalarFunction::new_udf(Arc::clone(&function.func), args))))
 }
 
-fn unaliased(expr: &Expr) -> &Expr {
+fn without_alias(expr: &Expr) -> &Expr {
     match expr {
-        Expr::Alias(alias) => unaliased(&alias.expr),
+        Expr::Alias(alias) => without_alias(&alias.expr),
         other => other,
     }
 }
@@ -303,19 +303,19 @@ fn unaliased(expr: &Expr) -> &Expr {
 fn refuse_expression(expr: &Expr) -> Result<()> {
     match expr {
         Expr::ScalarSubquery(_) | Expr::InSubquery(_) | Expr::Exists(_) | Expr::SetComparison(_) => {
-            refused("it has a query within")
+            refuse("it has a query within")
         }
-        Expr::Placeholder(_) => refused("it has parameters"),
-        Expr::WindowFunction(_) => refused("a window function sees rows of other buckets"),
+        Expr::Placeholder(_) => refuse("it has parameters"),
+        Expr::WindowFunction(_) => refuse("a window function sees rows of other buckets"),
         Expr::ScalarFunction(function) if FILLS.contains(&function.name()) => {
-            refused("a gap fill goes from the first bucket of all to the last")
+            refuse("a gap fill goes from the first bucket of all to the last")
         }
-        Expr::ScalarFunction(function) if let Some(calendar) = own_calendar(&function.func) => refused(&format!(
+        Expr::ScalarFunction(function) if let Some(calendar) = own_calendar(&function.func) => refuse(&format!(
             "the calendar {} is a table, whose changes the rows that are kept wouldn't follow; a view that isn't materialized reads it each time",
             calendar.name()
         )),
         Expr::ScalarFunction(function) if function.func.signature().volatility != Volatility::Immutable => {
-            refused(&format!("{} gives another value each time", function.name()))
+            refuse(&format!("{} gives another value each time", function.name()))
         }
         _ => Ok(()),
     }

@@ -37,7 +37,7 @@ const RUNS_MAX: usize = 16;
 /// Times that the query of a view is planned while its tables get other columns.
 const PLANNED_ANEW_MAX: usize = 3;
 
-/// What sessions know of the materialized views.
+/// The materialized views as the sessions of a database cache them.
 #[derive(Debug, Default)]
 pub(crate) struct MaterializedViews {
     planned: Mutex<HashMap<String, Arc<PlannedView>>>,
@@ -67,14 +67,14 @@ pub(crate) struct ViewState {
     text: String,
     planned: Arc<PlannedView>,
     /// The table with the kept rows, if there is one.
-    pub(crate) kept: Option<TableSpec>,
+    pub(crate) stored: Option<TableSpec>,
     /// Whether the kept rows have the columns that the query gives.
     pub(crate) fits: bool,
     /// Rows that are kept.
-    kept_rows: u64,
+    stored_rows: u64,
 }
 
-/// What tells a state of a view from others.
+/// Identifies a state of a view.
 #[derive(Debug, PartialEq, Eq)]
 struct Key {
     /// The folder of each table, its commit, and its dates with live rows.
@@ -114,7 +114,7 @@ impl ViewReads {
 pub(crate) struct Snapshots {
     /// The one that it goes through first.
     tables: Vec<TableSnapshot>,
-    pub(crate) kept: Option<TableSnapshot>,
+    pub(crate) stored: Option<TableSnapshot>,
 }
 
 impl Snapshots {
@@ -129,12 +129,12 @@ impl Snapshots {
             Err(splay_store::Error::NoSuchTable { .. }) => None,
             Err(error) => return Err(error.into()),
         };
-        Ok(Snapshots { tables, kept: stored })
+        Ok(Snapshots { tables, stored })
     }
 
     fn key(&self) -> Key {
         let tables = self.tables.iter().map(|table| (Arc::clone(table.folder()), table.epoch(), table.live_dates()));
-        Key { tables: tables.collect(), stored_epoch: self.kept.as_ref().map(TableSnapshot::epoch) }
+        Key { tables: tables.collect(), stored_epoch: self.stored.as_ref().map(TableSnapshot::epoch) }
     }
 }
 
@@ -215,7 +215,7 @@ impl PlannedView {
 
 impl ViewState {
     fn new(planned: &Arc<PlannedView>, key: Key, snapshots: Snapshots) -> Result<ViewState> {
-        let Snapshots { tables, kept: stored } = snapshots;
+        let Snapshots { tables, stored } = snapshots;
         let fits = stored.as_ref().is_none_or(|stored| {
             let same = |(stored, current): (&ColumnSpec, &ColumnSpec)| {
                 (&stored.name, &stored.column_type) == (&current.name, &current.column_type)
@@ -229,10 +229,10 @@ impl ViewState {
         let others = others.iter().zip(only_before).collect();
         let cells = ViewPartitions::of(source, others, stored.as_ref().filter(|_| fits));
         let parts = cells.parts(&planned.view, &planned.begins(cells.starts()?)?)?;
-        let kept_rows = stored.as_ref().map_or(0, TableSnapshot::rows);
+        let stored_rows = stored.as_ref().map_or(0, TableSnapshot::rows);
         let stored = stored.map(|stored| stored.spec().clone());
         let text = text(planned, stored.as_ref().filter(|_| fits), &parts);
-        Ok(ViewState { key, text, parts, planned: Arc::clone(planned), kept: stored, fits, kept_rows })
+        Ok(ViewState { key, text, parts, planned: Arc::clone(planned), stored, fits, stored_rows })
     }
 
     /// The query of the rows of some parts.
@@ -313,7 +313,7 @@ impl Query {
     /// # Errors
     /// [`Error::Statement`] for one whose rows can't be kept.
     pub(crate) fn of(session: &Session, view: &View, stop: Stop<'_>) -> Result<Query> {
-        // What a view within gives may change without a change of a table.
+        // The rows of a view within the query may change although no table changes.
         let views = session.database().views()?;
         views::with_views(&views, &view.query, &mut |within| {
             fault(format!("a materialized view reads tables, and {} is a view", within.name))
@@ -331,7 +331,7 @@ impl Query {
             ));
         }
         let schema = session.describe_until(&view.query, stop)?.schema;
-        let schema = renamed(&schema, &view.columns)?;
+        let schema = rename_columns(&schema, &view.columns)?;
         let columns = columns_of(&schema, &[])?;
         let (before, behind) = around_table(&view.query, &definition.table)?;
         let query = Query { definition, schema, before, behind, columns };
@@ -388,7 +388,7 @@ impl Query {
     }
 }
 
-fn renamed(schema: &SchemaRef, names: &[String]) -> Result<SchemaRef> {
+fn rename_columns(schema: &SchemaRef, names: &[String]) -> Result<SchemaRef> {
     if names.is_empty() {
         return Ok(Arc::clone(schema));
     }

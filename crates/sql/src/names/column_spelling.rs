@@ -10,7 +10,7 @@ use datafusion::sql::sqlparser::ast::{
     SetExpr, TableAlias, TableFactor, TableWithJoins, WildcardAdditionalOptions,
 };
 
-/// The columns of a query as far as its text names them, in their order.
+/// The columns of a query in order, as far as its text names them.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct QueryColumns {
     columns: Vec<SpelledColumn>,
@@ -24,14 +24,14 @@ struct SpelledColumn {
     spelling: Spelling,
 }
 
-/// What spells the name of a column.
+/// The source of the spelling of a column's name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Spelling {
-    /// An alias, which is this.
+    /// An alias, in this spelling.
     Alias(String),
     /// An alias in quotes. It is folded before the statement is parsed.
     Quoted,
-    /// The table that it is a column of.
+    /// The table that has the column.
     Table,
 }
 
@@ -46,7 +46,7 @@ impl QueryColumns {
         }
     }
 
-    /// The spelling of the answer's column at a place, which has a folded name; `None` if the text doesn't name it.
+    /// The spelling of the answer's column at a position, given its folded name; `None` if the text doesn't name it.
     pub(crate) fn spelling(&self, place: usize, name: &str) -> Option<&Spelling> {
         let at_place = self.columns.get(place).filter(|column| column.name == name);
         let any = || self.columns.iter().find(|column| column.name == name);
@@ -69,8 +69,8 @@ impl Tables {
     fn query(&mut self, query: &Query) -> Vec<SpelledColumn> {
         let before = self.0.len();
         for table in query.with.iter().flat_map(|with| &with.cte_tables) {
-            let columns = renamed(self.query(&table.query), Some(&table.alias));
-            self.0.push(SpelledRelation { name: Some(folded(&table.alias.name)), columns });
+            let columns = rename_columns(self.query(&table.query), Some(&table.alias));
+            self.0.push(SpelledRelation { name: Some(folded_name(&table.alias.name)), columns });
         }
         let columns = self.body(&query.body);
         self.0.truncate(before);
@@ -92,10 +92,10 @@ impl Tables {
             return all(&relations, &WildcardAdditionalOptions::default());
         }
         let item = |item: &SelectItem| match item {
-            SelectItem::ExprWithAlias { alias, .. } => vec![named(alias)],
+            SelectItem::ExprWithAlias { alias, .. } => vec![alias_spelling(alias)],
             SelectItem::UnnamedExpr(Expr::Identifier(name)) => vec![column(None, name, &relations)],
             SelectItem::UnnamedExpr(Expr::CompoundIdentifier(parts)) => match parts.as_slice() {
-                [.., relation, name] => vec![column(Some(folded(relation)), name, &relations)],
+                [.., relation, name] => vec![column(Some(folded_name(relation)), name, &relations)],
                 _ => vec![nameless()],
             },
             SelectItem::Wildcard(options) => all(&relations, options),
@@ -116,8 +116,8 @@ impl Tables {
 
     fn relation(&mut self, relation: &TableFactor) -> Vec<SpelledRelation> {
         let of = |name: Option<String>, columns: Vec<SpelledColumn>, alias: Option<&TableAlias>| {
-            let name = alias.map(|alias| folded(&alias.name)).or(name);
-            vec![SpelledRelation { name, columns: renamed(columns, alias) }]
+            let name = alias.map(|alias| folded_name(&alias.name)).or(name);
+            vec![SpelledRelation { name, columns: rename_columns(columns, alias) }]
         };
         match relation {
             TableFactor::Table { name, alias, .. } => {
@@ -136,29 +136,29 @@ impl Tables {
     }
 }
 
-fn folded(name: &Ident) -> String {
+fn folded_name(name: &Ident) -> String {
     name.value.to_lowercase()
 }
 
 fn last_part(name: &ObjectName) -> Option<String> {
-    name.0.last()?.as_ident().map(folded)
+    name.0.last()?.as_ident().map(folded_name)
 }
 
-fn named(alias: &Ident) -> SpelledColumn {
+fn alias_spelling(alias: &Ident) -> SpelledColumn {
     let spelling = match alias.quote_style {
         None => Spelling::Alias(alias.value.clone()),
         Some(_) => Spelling::Quoted,
     };
-    SpelledColumn { name: folded(alias), spelling }
+    SpelledColumn { name: folded_name(alias), spelling }
 }
 
 fn nameless() -> SpelledColumn {
     SpelledColumn { name: String::new(), spelling: Spelling::Table }
 }
 
-/// A column by its name, of any relation or of that of a name.
+/// A column by its name, of a given relation or of any.
 fn column(relation: Option<String>, name: &Ident, relations: &[SpelledRelation]) -> SpelledColumn {
-    let name = folded(name);
+    let name = folded_name(name);
     let of = relations.iter().filter(|other| relation.is_none() || other.name == relation);
     let matching = of.flat_map(|relation| &relation.columns).find(|column| column.name == name);
     matching.cloned().unwrap_or(SpelledColumn { name, spelling: Spelling::Table })
@@ -171,14 +171,14 @@ fn all(relations: &[SpelledRelation], options: &WildcardAdditionalOptions) -> Ve
         Some(RenameSelectItem::Multiple(items)) => items.as_slice(),
         None => &[],
     };
-    let aliases = renamed.iter().map(|item| named(&item.alias));
+    let aliases = renamed.iter().map(|item| alias_spelling(&item.alias));
     relations.iter().flat_map(|relation| relation.columns.clone()).chain(aliases).collect()
 }
 
 /// The columns under the names that an alias of their relation gives them.
-fn renamed(mut columns: Vec<SpelledColumn>, alias: Option<&TableAlias>) -> Vec<SpelledColumn> {
+fn rename_columns(mut columns: Vec<SpelledColumn>, alias: Option<&TableAlias>) -> Vec<SpelledColumn> {
     for (place, aliased) in alias.into_iter().flat_map(|alias| &alias.columns).enumerate() {
-        let aliased = named(&aliased.name);
+        let aliased = alias_spelling(&aliased.name);
         match columns.get_mut(place) {
             Some(column) => *column = aliased,
             None => columns.push(aliased),

@@ -1,11 +1,11 @@
-//! Text in double quotes, as other languages have it. In SQL it is a name.
+//! Text in double quotes where another language would have a string. In SQL it is a name.
 
 use datafusion::common::SchemaError;
 use datafusion::error::DataFusionError;
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 
-/// How text is written, if the column that isn't there is a word in double quotes.
+/// A hint on how to write text, if the unknown column is a word in double quotes.
 pub(crate) fn text_in_double_quotes(statement: &str, error: &DataFusionError) -> Option<String> {
     let DataFusionError::SchemaError(unknown, _) = error.find_root() else { return None };
     let SchemaError::FieldNotFound { field, .. } = unknown.as_ref() else { return None };
@@ -13,7 +13,7 @@ pub(crate) fn text_in_double_quotes(statement: &str, error: &DataFusionError) ->
     Some(format!("\"{word}\" in double quotes is a name; text is in single quotes: '{}'", word.replace('\'', "''")))
 }
 
-/// The word in double quotes that is folded to `name`, and isn't a part of a longer name.
+/// The word in double quotes that folds to `name` and isn't a part of a longer name.
 fn quoted(statement: &str, name: &str) -> Option<String> {
     let tokens = Tokenizer::new(&GenericDialect {}, statement).with_unescape(false).tokenize().ok()?;
     let tokens: Vec<&Token> = tokens.iter().filter(|token| !matches!(token, Token::Whitespace(_))).collect();

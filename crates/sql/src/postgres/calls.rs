@@ -8,11 +8,12 @@
 //! | `quote_literal(x)` | `concat('''', replace(x, '''', repeat('''', 2)), '''')`: two quotes of a text are written as they stand |
 //! | `generate_subscripts(x, 1)` | `unnest(generate_series(1, cardinality(x)))` |
 
-use datafusion::sql::sqlparser::ast::{Expr, FunctionArg, FunctionArgExpr, FunctionArguments, ObjectNamePart, Value};
+use datafusion::sql::sqlparser::ast::{Expr, FunctionArg, FunctionArgExpr, FunctionArguments, ObjectNamePart};
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 
 use super::oid_of_class;
+use super::rewrite::literal;
 
 pub(super) const VIEW_DEFINITION: &str = "pg_get_viewdef";
 
@@ -28,22 +29,12 @@ fn parts(expr: &Expr) -> Option<(String, Vec<&Expr>)> {
     Some((name.value.to_ascii_lowercase(), args.collect::<Option<_>>()?))
 }
 
-fn parsed(text: &str) -> Option<Expr> {
+fn parse_expr(text: &str) -> Option<Expr> {
     let parser = Parser::new(&PostgreSqlDialect {}).with_recursion_limit(super::rewrite::DEPTH_MAX).try_with_sql(text);
     parser.and_then(|mut parser| parser.parse_expr()).ok()
 }
 
-fn text_of(expr: &Expr) -> Option<&str> {
-    match expr {
-        Expr::Value(value) => match &value.value {
-            Value::SingleQuotedString(text) => Some(text),
-            _ => None,
-        },
-        _ => None,
-    }
-}
-
-/// Whether an expression asks for the definition of a view.
+/// Whether an expression reads the definition of a view.
 pub(super) fn is_view_definition(expr: &Expr) -> bool {
     parts(expr).is_some_and(|(name, args)| name == VIEW_DEFINITION && !args.is_empty())
 }
@@ -51,24 +42,24 @@ pub(super) fn is_view_definition(expr: &Expr) -> bool {
 /// The definition of a view by its number, or by its name.
 pub(super) fn view_definition(expr: &Expr) -> Option<Expr> {
     let (_, args) = parts(expr)?;
-    let view = match text_of(args.first()?) {
+    let view = match literal(args.first()?) {
         Some(name) => oid_of_class(name).to_string(),
         None => args.first()?.to_string(),
     };
-    parsed(&format!(
+    parse_expr(&format!(
         "(SELECT __views.definition FROM pg_catalog.pg_views AS __views WHERE to_regclass(quote_ident(__views.viewname)) = {view})"
     ))
 }
 
-/// What a call is written as, in a statement about the catalogue alone.
+/// The expression that replaces a call in a statement about the catalogue alone.
 pub(super) fn of_catalogue(expr: &Expr) -> Option<Expr> {
     let (name, args) = parts(expr)?;
     match (name.as_str(), args.as_slice()) {
-        ("age", [_]) => parsed("0"),
-        ("format", [template, values @ ..]) => formatted(text_of(template)?, values),
-        ("quote_literal", [value]) => parsed(&literal_of(value)),
+        ("age", [_]) => parse_expr("0"),
+        ("format", [template, values @ ..]) => rewrite_format(literal(template)?, values),
+        ("quote_literal", [value]) => parse_expr(&literal_of(value)),
         ("generate_subscripts", [list, _]) => {
-            parsed(&format!("unnest(generate_series(1, CAST(cardinality({list}) AS BIGINT)))"))
+            parse_expr(&format!("unnest(generate_series(1, CAST(cardinality({list}) AS BIGINT)))"))
         }
         _ => None,
     }
@@ -79,7 +70,7 @@ fn literal_of(value: &Expr) -> String {
 }
 
 /// A text with the values in the place of `%s`, of `%I` as names, and of `%L` as literals.
-fn formatted(template: &str, values: &[&Expr]) -> Option<Expr> {
+fn rewrite_format(template: &str, values: &[&Expr]) -> Option<Expr> {
     let mut values = values.iter();
     let mut pieces = template.split('%');
     let quoted = |text: &str| format!("'{}'", text.replace('\'', "''"));
@@ -102,7 +93,7 @@ fn formatted(template: &str, values: &[&Expr]) -> Option<Expr> {
         });
         parts.push(quoted(rest));
     }
-    parsed(&format!("concat({})", parts.join(", ")))
+    parse_expr(&format!("concat({})", parts.join(", ")))
 }
 
 #[cfg(test)]
@@ -121,11 +112,11 @@ mod tests {
             ("quote_literal(a)", "concat('''', replace(CAST(a AS VARCHAR), '''', repeat('''', 2)), '''')"),
             ("generate_subscripts(k, 1)", "unnest(generate_series(1, CAST(cardinality(k) AS BIGINT)))"),
         ] {
-            let written = parsed(call).and_then(|call| of_catalogue(&call)).map(|expr| expr.to_string());
+            let written = parse_expr(call).and_then(|call| of_catalogue(&call)).map(|expr| expr.to_string());
             assert_eq!(written.as_deref(), Some(expected), "{call}");
         }
         for call in ["format('%s')", "format(a, b)", "format('%d', a)", "age(a, b)", "lower(a)"] {
-            assert_eq!(parsed(call).and_then(|call| of_catalogue(&call)), None, "{call}");
+            assert_eq!(parse_expr(call).and_then(|call| of_catalogue(&call)), None, "{call}");
         }
     }
 }

@@ -51,7 +51,7 @@ pub(super) const WITH_ROWS: [(&str, &str); 12] = [
     ("pg_views", "schemaname:t viewname:t viewowner:t definition:t"),
 ];
 
-/// Tables of what SplayDB has none of: there are never rows in them.
+/// Tables that never have rows, because SplayDB has nothing of their kind.
 pub(super) const EMPTY: [(&str, &str); 54] = [
     ("pg_attrdef", "oid:i adrelid:i adnum:i adbin:t"),
     ("pg_available_extensions", "name:t default_version:t installed_version:t comment:t"),
@@ -136,7 +136,7 @@ pub(super) fn columns(table: &str) -> Option<&'static str> {
     WITH_ROWS.iter().chain(EMPTY.iter()).find(|(name, _)| *name == table).map(|(_, columns)| *columns)
 }
 
-/// What a column holds, by its name, which tells its table.
+/// The kind of a column's values, by its name, which tells its table.
 pub(super) fn kind_of(column: &str) -> Option<&'static str> {
     let all = WITH_ROWS.iter().chain(EMPTY.iter()).flat_map(|(_, columns)| columns.split_whitespace());
     all.filter_map(|column_and_kind| column_and_kind.split_once(':'))

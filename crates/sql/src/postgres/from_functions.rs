@@ -10,13 +10,13 @@ use datafusion::sql::sqlparser::ast::{Ident, ObjectNamePart, TableAlias, TableFa
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 
-/// Functions of rows: the others give one value.
+/// Functions that return rows; the others return one value.
 const OF_ROWS: [&str; 2] = ["generate_series", "range"];
 
-/// The function of PostgreSQL's own words, which drivers tell from those of the standard: none.
+/// The function that lists PostgreSQL's own keywords, which drivers distinguish from those of the standard. Here it returns none.
 const KEYWORDS: &str = "pg_get_keywords";
 
-/// Depth of expressions that the parser goes into.
+/// Most levels of an expression that is parsed.
 const DEPTH_MAX: usize = 200;
 
 /// The query that replaces a function in `FROM`; `None` for anything else, and for functions that exist here.
@@ -27,7 +27,7 @@ pub(super) fn as_query(factor: &TableFactor) -> Option<TableFactor> {
         return None;
     }
     if function.value.eq_ignore_ascii_case(KEYWORDS) {
-        return parsed(&format!("(SELECT '' AS word, '' AS catcode WHERE false) AS {KEYWORDS}"));
+        return parse_table(&format!("(SELECT '' AS word, '' AS catcode WHERE false) AS {KEYWORDS}"));
     }
     let arguments: Vec<String> = args.args.iter().map(ToString::to_string).collect();
     let call = format!("{name}({})", arguments.join(", "));
@@ -38,10 +38,10 @@ pub(super) fn as_query(factor: &TableFactor) -> Option<TableFactor> {
         let (name, columns) = names(function, alias.as_ref());
         format!("(SELECT {call} AS {name}) AS {name}{columns}")
     };
-    parsed(&text)
+    parse_table(&text)
 }
 
-fn parsed(text: &str) -> Option<TableFactor> {
+fn parse_table(text: &str) -> Option<TableFactor> {
     let parser = Parser::new(&PostgreSqlDialect {}).with_recursion_limit(DEPTH_MAX);
     parser.try_with_sql(text).and_then(|mut parser| parser.parse_table_factor()).ok()
 }

@@ -15,7 +15,7 @@ use super::oid_of_class;
 use super::types::{named, shown};
 use crate::statements::{as_name, quoted};
 
-/// What a function answers.
+/// The result of a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum FunctionAnswer {
     Text(&'static str),
@@ -23,7 +23,7 @@ enum FunctionAnswer {
     NoText,
     Truth(bool),
     Number(i64),
-    /// Null, as a number: what isn't known.
+    /// Null as a number: the value isn't known.
     NoNumber,
     /// Null, as an instant.
     NoTime,
@@ -36,9 +36,9 @@ enum FunctionAnswer {
     SizePretty,
     QuoteIdent,
     ParseIdent,
-    /// The first number of a list's items.
+    /// The first index of a list.
     ArrayLower,
-    /// The last one.
+    /// The last index of a list.
     ArrayUpper,
 }
 
@@ -47,7 +47,7 @@ use FunctionAnswer::{
     QuoteIdent, SetConfig, SizePretty, Text, ToRegclass, ToRegtype, Truth,
 };
 
-/// Names and answers. There is one role, which may do what the connection's token allows.
+/// Names and results. There is one role, which may do everything that the connection's token allows.
 const FUNCTIONS: [(&str, FunctionAnswer); 65] = [
     ("version", Text(concat!("PostgreSQL 16.0 (SplayDB ", env!("CARGO_PKG_VERSION"), ")"))),
     ("current_database", Text("splay")),
@@ -253,7 +253,7 @@ impl ScalarUDFImpl for CatalogueFunction {
     }
 }
 
-/// What a setting is in every connection.
+/// The value of a setting that is the same in every connection.
 fn setting(name: &str) -> Option<&'static str> {
     Some(match name.to_ascii_lowercase().as_str() {
         "server_version" => "16.0",
@@ -271,7 +271,7 @@ fn setting(name: &str) -> Option<&'static str> {
     })
 }
 
-/// How many items each list has.
+/// The number of items of each list.
 fn items(lists: &ColumnarValue, rows: usize, name: &str) -> Result<Int64Array> {
     let lists = lists.to_array(rows)?;
     match lists.data_type() {
@@ -308,12 +308,12 @@ fn texts(args: &ScalarFunctionArgs, name: &str) -> Result<StringArray> {
     Ok(cast(&array, &DataType::Utf8)?.as_string::<i32>().clone())
 }
 
-/// A name in quotes, if it needs them: for capitals, as in PostgreSQL, and for words that can't be names here.
+/// A name, in quotes if it needs them: for capitals, as in PostgreSQL, and for words that can't be names here.
 fn quoted_if_needed(name: &str) -> String {
     if name.bytes().any(|byte| byte.is_ascii_uppercase()) { quoted(name) } else { as_name(name).into_owned() }
 }
 
-/// The parts of a name that is separated by dots, in lower case where they aren't quoted.
+/// The parts of a name with dots, in lower case unless they are quoted.
 fn parts_of(text: &str) -> Result<Vec<String>> {
     let (mut parts, mut rest) = (Vec::new(), text.trim_start());
     loop {
@@ -331,7 +331,7 @@ fn parts_of(text: &str) -> Result<Vec<String>> {
     }
 }
 
-/// A part up to its closing quote, and what is behind it.
+/// A part up to its closing quote, and the rest.
 fn quoted_part(text: &str) -> Option<(String, &str)> {
     let mut part = String::new();
     let mut rest = text;
@@ -348,7 +348,7 @@ fn quoted_part(text: &str) -> Option<(String, &str)> {
     }
 }
 
-/// A part of letters, digits, `_` and `$`, in lower case, and what is behind it.
+/// A part of letters, digits, `_` and `$`, in lower case, and the rest.
 fn plain_part(text: &str) -> Option<(String, &str)> {
     let is_letter = |letter: char| letter.is_alphabetic() || letter == '_' || !letter.is_ascii();
     let end = text.find(|letter: char| !is_letter(letter) && !letter.is_ascii_digit() && letter != '$');

@@ -12,7 +12,7 @@ use super::tables::{CatalogueSchema, Value, table};
 use super::types::{self, Type, item};
 use crate::syntax::snapshot_of;
 
-/// Tables of `information_schema` of what SplayDB has none of, with the columns that clients ask for, as in `columns.rs`.
+/// Tables of `information_schema` that are always empty here, with the columns that clients read, as in `columns.rs`.
 const EMPTY: [(&str, &str); 14] = [
     ("check_constraints", "constraint_catalog:t constraint_schema:t constraint_name:t check_clause:t"),
     (
@@ -69,12 +69,12 @@ const CHARACTER_SETS: (&str, &str) = (
     "character_set_catalog:t character_set_schema:t character_set_name:t character_repertoire:t form_of_use:t default_collate_catalog:t",
 );
 
-/// Whether a table is one of PostgreSQL's `information_schema` alone.
+/// Whether a table is only in PostgreSQL's `information_schema`.
 pub(crate) fn is_information(name: &str) -> bool {
     EMPTY.iter().any(|(table, _)| *table == name) || name == CHARACTER_SETS.0
 }
 
-/// A table of PostgreSQL's `information_schema` alone.
+/// A table that is only in PostgreSQL's `information_schema`.
 pub(crate) fn information_table(name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
     let of_utf8 = || {
         let values = [("character_set_name", "UTF8"), ("character_repertoire", "UCS"), ("form_of_use", "UTF8")];
@@ -96,7 +96,7 @@ struct Columns {
     names: Vec<String>,
     numbers: Vec<i32>,
     nullable: Vec<bool>,
-    /// The type of each, and whether it is an array.
+    /// The type of each column, and whether it is an array.
     types: Vec<(Type, bool)>,
 }
 
@@ -105,7 +105,7 @@ impl CatalogueSchema {
     pub(crate) async fn information_columns(&self) -> Result<Arc<dyn TableProvider>> {
         let mut columns = Columns::default();
         for name in self.public.table_names() {
-            // A table that can't be read has no columns to show. Whoever queries it gets the reason.
+            // A table that can't be read shows no columns. A statement that reads it gets the error.
             let Ok(Some(table)) = self.public.table(&name).await else { continue };
             let spelled = snapshot_of(&self.database, &name).ok().map(|snapshot| snapshot.spec().shown_arrow());
             columns.add("public", &name, &table.schema(), spelled.as_ref());
@@ -121,7 +121,7 @@ impl CatalogueSchema {
 }
 
 impl Columns {
-    /// Adds those of a table, in the spelling that it has for them.
+    /// Adds the columns of a table, in their original spelling.
     fn add(&mut self, schema: &'static str, table: &str, fields: &SchemaRef, spelled: Option<&SchemaRef>) {
         for (number, field) in (1..).zip(fields.fields()) {
             let shown = spelled.iter().flat_map(|spelled| spelled.fields().iter());

@@ -1,5 +1,5 @@
-//! What clients of PostgreSQL query besides tables: `pg_catalog`, functions such as `current_schema()`, and casts
-//! such as `'trade'::regclass`. Only sessions of [`Session::for_postgres`](crate::Session::for_postgres) have them.
+//! The parts of PostgreSQL that its clients query besides tables: `pg_catalog`, functions such as `current_schema()`, and casts such as
+//! `'trade'::regclass`. Only sessions of [`Session::for_postgres`](crate::Session::for_postgres) have them.
 //!
 //! - `rewrite.rs` rewrites forms of such statements that the parser or the planner lacks.
 //! - `tables.rs` has the tables of `pg_catalog`, computed when a statement reads them; `columns.rs` their columns.
@@ -30,7 +30,7 @@ pub(crate) use information::{information_table, is_information};
 pub(crate) use rewrite::rewritten;
 pub(crate) use tables::{CatalogueSchema, WithCatalogue, is_in_catalogue};
 
-/// The number by which a table or view is known in `pg_catalog`, the same in every session: from its name, beyond those of PostgreSQL's own.
+/// The number of a table or view in `pg_catalog`, the same in every session: computed from its name, and larger than PostgreSQL's own numbers.
 pub(crate) fn oid_of(name: &str) -> i64 {
     const FIRST: u32 = 16_384;
     // FNV-1a.
@@ -41,7 +41,7 @@ pub(crate) fn oid_of(name: &str) -> i64 {
     i64::from(FIRST + (hash >> 2))
 }
 
-/// The number of a table or a view by its name as clients write it, with its schema and quotes or without.
+/// The number of a table or view by its name as clients write it, with or without schema and quotes.
 pub(crate) fn oid_of_class(name: &str) -> i64 {
     let tokens = Tokenizer::new(&GenericDialect {}, name).with_unescape(false).tokenize().unwrap_or_default();
     let mut words = TokenReader::of(&tokens);

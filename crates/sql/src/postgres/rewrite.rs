@@ -1,4 +1,4 @@
-//! Statements about the catalogue in forms that the planner knows.
+//! Rewrites statements about the catalogue into forms that the planner accepts.
 //!
 //! | Form | Becomes |
 //! | --- | --- |
@@ -44,7 +44,7 @@ use crate::information_schema;
 use crate::limits::TokenLimits;
 use crate::walk::{visit, visit_mut};
 
-/// What a statement has in it that is rewritten.
+/// Words by which a statement may need a rewrite.
 const MARKS: [&str; 11] = [
     "pg_",
     "current_setting",
@@ -63,13 +63,13 @@ const MARKS: [&str; 11] = [
 const WITHOUT_PARENTHESES: [&str; 5] =
     ["current_user", "session_user", "current_role", "current_catalog", "current_schema"];
 
-/// Depth of expressions that the parser goes into.
+/// Most levels of an expression that is parsed.
 pub(super) const DEPTH_MAX: usize = 200;
 
 /// Longest text, in bytes, that is examined. Clients' queries of the catalogue have some thousands.
 const TEXT_BYTES_MAX: usize = 16 << 10;
 
-/// The statement of a user in forms that are known; as it is if it has none of the others, or can't be parsed.
+/// A user's statement in forms that the planner knows; unchanged if it needs no rewrite, or can't be parsed.
 pub(crate) fn rewritten<'a>(text: &'a str, user: Option<&str>) -> Cow<'a, str> {
     if text.len() > TEXT_BYTES_MAX || !is_marked(&text.to_ascii_lowercase()) || !is_shallow(text) {
         return Cow::Borrowed(text);
@@ -78,7 +78,7 @@ pub(crate) fn rewritten<'a>(text: &'a str, user: Option<&str>) -> Cow<'a, str> {
     let Ok(Ok([statement])) = parser.map(|mut parser| parser.parse_statements()).map(|parsed| {
         parsed.map(<[Statement; 1]>::try_from).map(|one| {
             one.unwrap_or_else(|many| {
-                // No statement, or several: the session that runs them reports that.
+                // None or several statements: the session that runs them reports that.
                 [many.into_iter().next().unwrap_or(Statement::Commit { chain: false, end: false, modifier: None })]
             })
         })
@@ -94,7 +94,7 @@ pub(crate) fn rewritten<'a>(text: &'a str, user: Option<&str>) -> Cow<'a, str> {
     Cow::Owned(statement.to_string())
 }
 
-/// Whether one of the marks is at the beginning of a word.
+/// Whether a word begins with one of the marks.
 fn is_marked(lower: &str) -> bool {
     let is_in_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     let begins = |at: usize| at == 0 || !is_in_word(lower.as_bytes()[at - 1]) || lower[at..].starts_with("::");
@@ -109,7 +109,7 @@ fn is_shallow(text: &str) -> bool {
 }
 
 struct CatalogueRewrite<'a> {
-    /// Whether the statement reads no table but those of the catalogue.
+    /// Whether the statement reads only tables of the catalogue.
     is_of_catalogue: bool,
     /// The user of the session, if there are users.
     user: Option<&'a str>,
@@ -159,7 +159,7 @@ impl VisitorMut for CatalogueRewrite<'_> {
 /// Words for the session's user.
 const USER_WORDS: [&str; 4] = ["current_user", "session_user", "current_role", "user"];
 
-/// The word for the session's user that an expression is. The parser takes some of them for a call.
+/// The word for the session's user, if an expression is one. The parser reads some of them as calls.
 fn user_word(expr: &Expr) -> Option<&'static str> {
     let name = match expr {
         Expr::Function(function) if matches!(function.args, FunctionArguments::None) => function.name.to_string(),
@@ -172,7 +172,7 @@ fn user_word(expr: &Expr) -> Option<&'static str> {
 }
 
 impl CatalogueRewrite<'_> {
-    /// Names a column by what was written, and not by its replacement: a word for the user, a hidden column, the definition of a view.
+    /// Names a column by the original expression instead of its replacement: a word for the user, a hidden column, the definition of a view.
     fn name_column(&self, item: &mut SelectItem) {
         let SelectItem::UnnamedExpr(expr) = item else { return };
         let word = user_word(expr).filter(|word| self.user.is_some() && (*word != "user" || self.is_of_catalogue));
@@ -184,7 +184,7 @@ impl CatalogueRewrite<'_> {
     }
 }
 
-/// Columns that every table of PostgreSQL has besides those that `*` gives.
+/// Columns that every table of PostgreSQL has in addition to those of `*`.
 const SYSTEM_COLUMNS: [&str; 2] = ["tableoid", "xmin"];
 
 fn system_column(expr: &Expr) -> Option<&'static str> {
@@ -192,7 +192,7 @@ fn system_column(expr: &Expr) -> Option<&'static str> {
     SYSTEM_COLUMNS.into_iter().find(|column| name.value.eq_ignore_ascii_case(column))
 }
 
-/// Finds a table that isn't of the catalogue.
+/// Finds a table outside of the catalogue.
 #[derive(Default)]
 struct OtherTables {
     /// Names of queries in `WITH`, in lower case.
@@ -278,7 +278,8 @@ fn change(expr: &mut Expr) {
     }
 }
 
-/// Leaves out what a `CASE` makes of domains and composite types, of which there are none, by a query; the value that is left, if that is all.
+/// Removes the branches of a `CASE` that look up domains and composite types by a query, because there are none. Returns the remaining value if no
+/// branch is left.
 fn of_plain_types(conditions: &mut Vec<CaseWhen>, otherwise: Option<&mut Expr>) -> Option<Expr> {
     let is_of_none = |when: &CaseWhen| {
         let Expr::BinaryOp { left, op: BinaryOperator::Eq, right } = &when.condition else { return false };
@@ -307,7 +308,7 @@ fn take_expr(expr: &mut Expr) -> Expr {
     std::mem::replace(expr, number(0))
 }
 
-/// Whether a collation orders texts by their bytes, as is done here.
+/// Whether a collation orders texts by their bytes, as here.
 fn is_by_bytes(collation: &ObjectName) -> bool {
     let name = collation.0.last().and_then(ObjectNamePart::as_ident);
     name.is_some_and(|name| {
@@ -315,7 +316,7 @@ fn is_by_bytes(collation: &ObjectName) -> bool {
     })
 }
 
-/// Takes `pg_catalog.` from a name.
+/// Removes `pg_catalog.` from a name.
 fn strip(name: &mut ObjectName) {
     let is_catalogue = |part: &ObjectNamePart| matches!(part, ObjectNamePart::Identifier(name) if name.value.eq_ignore_ascii_case("pg_catalog"));
     if name.0.len() == 2 && name.0.first().is_some_and(is_catalogue) {
@@ -328,7 +329,7 @@ fn number(number: i64) -> Expr {
 }
 
 /// The text of a literal.
-fn literal(expr: &Expr) -> Option<&str> {
+pub(super) fn literal(expr: &Expr) -> Option<&str> {
     match expr {
         Expr::Value(value) => match &value.value {
             Value::SingleQuotedString(text) => Some(text),
@@ -338,7 +339,7 @@ fn literal(expr: &Expr) -> Option<&str> {
     }
 }
 
-/// The name of a column, without those of its table and schema.
+/// The name of a column, without its table and schema.
 fn column_name(column: &Expr) -> Option<&Ident> {
     match column {
         Expr::Identifier(name) => Some(name),
@@ -347,7 +348,7 @@ fn column_name(column: &Expr) -> Option<&Ident> {
     }
 }
 
-/// Makes a text of digits a number where it is compared with a number of the catalogue.
+/// Replaces a text of digits by a number if it is compared with a number of the catalogue.
 fn unquote(column: &Expr, value: &mut Expr) {
     let Some(name) = column_name(column) else { return };
     let is_number = |text: &str| {
@@ -378,7 +379,7 @@ fn type_list(column: &Expr, list: &mut Expr) {
     }
 }
 
-/// Replaces the number 0, which stands for no function, by the name of none, where a function of a type is compared with it.
+/// Replaces the number 0, which stands for no function, by an empty name if it is compared with a function of a type.
 fn name_no_function(column: &Expr, value: &mut Expr) {
     let Some(name) = column_name(column) else { return };
     let is_function = ["typinput", "typoutput", "typreceive", "typsend"]
@@ -413,7 +414,7 @@ fn cast(expr: &mut Expr, data_type: &mut DataType) -> Option<Expr> {
         "regclass" => match literal(expr) {
             Some(text) => Some(number(oid_of_class(text))),
             None if is_text(expr) => Some(call("to_regclass", vec![take_expr(expr)])),
-            // A number stays one.
+            // A number stays a number.
             None => {
                 *data_type = DataType::BigInt(None);
                 None
@@ -446,7 +447,7 @@ fn cast(expr: &mut Expr, data_type: &mut DataType) -> Option<Expr> {
     }
 }
 
-/// Whether an expression is made of texts.
+/// Whether an expression consists of texts.
 fn is_text(expr: &Expr) -> bool {
     match expr {
         Expr::Nested(inner) => is_text(inner),

@@ -83,7 +83,7 @@ impl CatalogueSchema {
     async fn relations(&self) -> Vec<(String, bool, SchemaRef)> {
         let mut list = Vec::new();
         for name in self.public.table_names() {
-            // A table that can't be read has no columns to show. Whoever queries it gets the reason.
+            // A table that can't be read shows no columns. A statement that reads it gets the error.
             if let Ok(snapshot) = snapshot_of(&self.database, &name) {
                 let schema = snapshot.spec().shown_arrow();
                 // Only tables and columns that the caller's rights show.
@@ -243,7 +243,7 @@ fn type_rows(listed: &types::CatalogueType) -> [Row; 2] {
     ]
 }
 
-/// Whether values of a length stand where they are, or may be compressed and stand elsewhere, as PostgreSQL says it.
+/// The storage of values of a length as PostgreSQL names it: plain, or possibly compressed and stored elsewhere.
 fn storage(length: i64) -> &'static str {
     if length < 0 { "x" } else { "p" }
 }
@@ -308,7 +308,7 @@ pub(super) fn table(columns: &str, rows: &[Row]) -> Result<MemTable> {
                 let array = new_null_array(&list, rows.len());
                 (list, array)
             }
-            // Lists that there are none of.
+            // Lists that are always empty.
             _ if name.ends_with("acl") || name.ends_with("options") => {
                 let list = DataType::List(Arc::new(Field::new_list_field(DataType::Utf8, true)));
                 let array = new_null_array(&list, rows.len());
@@ -347,7 +347,7 @@ impl SchemaProvider for CatalogueSchema {
     }
 }
 
-/// Whether a table of `pg_catalog` has a name.
+/// Whether `pg_catalog` has a table of this name.
 pub(crate) fn is_in_catalogue(name: &str) -> bool {
     columns(&name.to_ascii_lowercase()).is_some()
 }

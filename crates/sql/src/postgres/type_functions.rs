@@ -1,5 +1,5 @@
-//! `pg_type t LEFT JOIN pg_proc p ON p.oid = t.typreceive`: the functions of types, which are names here, as a table beside the types. `pg_proc` itself
-//! has no rows.
+//! `pg_type t LEFT JOIN pg_proc p ON p.oid = t.typreceive`: a table of the functions of types beside the types. `pg_proc` itself has no rows;
+//! functions are known by name here.
 
 use datafusion::sql::sqlparser::ast::{Join, JoinConstraint, JoinOperator, SetExpr, TableFactor};
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;

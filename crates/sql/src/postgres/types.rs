@@ -36,7 +36,7 @@ pub struct Type {
 impl Type {
     pub const TEXT: Type = Type { oid: TEXT, size: -1, modifier: -1 };
 
-    /// How columns of an Arrow type are sent.
+    /// The type in which columns of an Arrow type are sent.
     #[must_use]
     pub fn of(data_type: &DataType) -> Type {
         let (oid, size) = match data_type {
@@ -72,7 +72,7 @@ impl Type {
     }
 }
 
-/// The type of lists of a type; text for those that have none.
+/// The type of lists of a type; text for types without one.
 fn array(item: u32, data_type: &DataType) -> u32 {
     if data_type.is_nested() {
         return TEXT;
@@ -107,7 +107,7 @@ pub fn item(data_type: &DataType) -> Option<&DataType> {
     }
 }
 
-/// The number of an array's items by that of the array.
+/// The number of an array's item type by that of the array.
 #[must_use]
 pub fn item_of(array: u32) -> Option<u32> {
     LISTED.iter().find(|listed| listed.array == array && array != 0).map(|listed| listed.oid)
@@ -124,7 +124,7 @@ pub(crate) struct CatalogueType {
     pub(crate) array: u32,
 }
 
-const fn listed(
+const fn catalogue_type(
     oid: u32,
     name: &'static str,
     shown: &'static str,
@@ -137,27 +137,27 @@ const fn listed(
 
 /// The types that columns and placeholders can have. Arrays are listed by their items.
 pub(crate) const LISTED: [CatalogueType; 18] = [
-    listed(BOOL, "bool", "boolean", 1, "B", 1000),
-    listed(BYTEA, "bytea", "bytea", -1, "U", 1001),
-    listed(NAME, "name", "name", 64, "S", 1003),
-    listed(INT8, "int8", "bigint", 8, "N", 1016),
-    listed(INT2, "int2", "smallint", 2, "N", 1005),
-    listed(INT4, "int4", "integer", 4, "N", 1007),
-    listed(TEXT, "text", "text", -1, "S", 1009),
-    listed(OID, "oid", "oid", 4, "N", 1028),
-    listed(FLOAT4, "float4", "real", 4, "N", 1021),
-    listed(FLOAT8, "float8", "double precision", 8, "N", 1022),
-    listed(BPCHAR, "bpchar", "character", -1, "S", 1014),
-    listed(VARCHAR, "varchar", "character varying", -1, "S", 1015),
-    listed(DATE, "date", "date", 4, "D", 1182),
-    listed(TIME, "time", "time without time zone", 8, "D", 1183),
-    listed(TIMESTAMP, "timestamp", "timestamp without time zone", 8, "D", 1115),
-    listed(TIMESTAMPTZ, "timestamptz", "timestamp with time zone", 8, "D", 1185),
-    listed(INTERVAL, "interval", "interval", 16, "T", 1187),
-    listed(NUMERIC, "numeric", "numeric", -1, "N", 1231),
+    catalogue_type(BOOL, "bool", "boolean", 1, "B", 1000),
+    catalogue_type(BYTEA, "bytea", "bytea", -1, "U", 1001),
+    catalogue_type(NAME, "name", "name", 64, "S", 1003),
+    catalogue_type(INT8, "int8", "bigint", 8, "N", 1016),
+    catalogue_type(INT2, "int2", "smallint", 2, "N", 1005),
+    catalogue_type(INT4, "int4", "integer", 4, "N", 1007),
+    catalogue_type(TEXT, "text", "text", -1, "S", 1009),
+    catalogue_type(OID, "oid", "oid", 4, "N", 1028),
+    catalogue_type(FLOAT4, "float4", "real", 4, "N", 1021),
+    catalogue_type(FLOAT8, "float8", "double precision", 8, "N", 1022),
+    catalogue_type(BPCHAR, "bpchar", "character", -1, "S", 1014),
+    catalogue_type(VARCHAR, "varchar", "character varying", -1, "S", 1015),
+    catalogue_type(DATE, "date", "date", 4, "D", 1182),
+    catalogue_type(TIME, "time", "time without time zone", 8, "D", 1183),
+    catalogue_type(TIMESTAMP, "timestamp", "timestamp without time zone", 8, "D", 1115),
+    catalogue_type(TIMESTAMPTZ, "timestamptz", "timestamp with time zone", 8, "D", 1185),
+    catalogue_type(INTERVAL, "interval", "interval", 16, "T", 1187),
+    catalogue_type(NUMERIC, "numeric", "numeric", -1, "N", 1231),
 ];
 
-/// The name of a type as `format_type` says it.
+/// The name of a type as `format_type` returns it.
 pub(crate) fn shown(oid: i64, modifier: Option<i64>) -> String {
     if let Some(array) = LISTED.iter().find(|listed| i64::from(listed.array) == oid) {
         return format!("{}[]", array.shown);
@@ -182,7 +182,7 @@ pub(crate) fn name(oid: u32) -> String {
     }
 }
 
-/// The function that does something with values of a type, as PostgreSQL calls it: drivers know types by it. Some have an underscore.
+/// The name of a function of a type in PostgreSQL: drivers recognise types by it. Some have an underscore.
 pub(crate) fn function(oid: u32, act: &str) -> String {
     let name = name(oid);
     match oid {

@@ -7,7 +7,7 @@ use datafusion::sql::sqlparser::ast::{
 use super::columns::columns;
 use super::rewrite::parts;
 
-/// Writes out the wildcards of the selects of a query body, but for the tables that are queries of a `WITH`.
+/// Replaces the wildcards in the selects of a query body, except for queries of a `WITH`.
 pub(super) fn write_out(body: &mut SetExpr, queries: &[String]) {
     match body {
         SetExpr::Select(select) if select.projection.len() > 1 => of_select(select, queries),

@@ -9,7 +9,7 @@ use super::columns::{is_empty, kind_of};
 use super::rewrite::parts;
 use crate::walk::any_expression_outside_queries;
 
-/// Whether all selects of a query body are from tables that never have rows; these are simplified.
+/// Whether all selects of a query body read tables that never have rows; these selects are simplified.
 pub(super) fn without_rows(body: &mut SetExpr, queries: &[String]) -> bool {
     match body {
         SetExpr::Select(select) => {
@@ -20,7 +20,7 @@ pub(super) fn without_rows(body: &mut SetExpr, queries: &[String]) -> bool {
             is_so
         }
         SetExpr::SetOperation { left, right, .. } => {
-            // Both, not one after the other.
+            // Both sides must be visited.
             let (left, right) = (without_rows(left, queries), without_rows(right, queries));
             left && right
         }
@@ -28,7 +28,7 @@ pub(super) fn without_rows(body: &mut SetExpr, queries: &[String]) -> bool {
     }
 }
 
-/// Whether rows of a select need rows of a table that never has any.
+/// Whether a select needs a row of a table that never has any.
 fn never_has_rows(select: &Select, queries: &[String]) -> bool {
     let is_grouped = !matches!(&select.group_by, GroupByExpr::Expressions(by, _) if by.is_empty());
     let is_aggregate = any_expression_outside_queries(&select.projection, is_call_of_aggregate);
@@ -39,7 +39,7 @@ fn never_has_rows(select: &Select, queries: &[String]) -> bool {
     select.from.iter().any(|from| is_without_rows(from, queries))
 }
 
-/// Whether tables and what is joined to them never give a row.
+/// Whether a table with its joins never returns a row.
 fn is_without_rows(from: &TableWithJoins, queries: &[String]) -> bool {
     let has_needed = is_empty_table(&from.relation, queries)
         || from.joins.iter().any(|join| {
@@ -49,7 +49,7 @@ fn is_without_rows(from: &TableWithJoins, queries: &[String]) -> bool {
             );
             needs && is_empty_table(&join.relation, queries)
         });
-    // Outer joins give rows without those of one side.
+    // An outer join returns the rows of one side without a match.
     has_needed
         && from.joins.iter().all(|join| {
             !matches!(
@@ -103,7 +103,7 @@ fn simplify(select: &mut Select) {
     select.selection = Some(Expr::Value(Value::Boolean(false).into()));
 }
 
-/// A null of the type that an expression has: of a column that of the catalogue, of items of a list a number, of others a text.
+/// A null of the type of an expression: for a column its type in the catalogue, for items of a list a number, otherwise a text.
 fn null_like(expr: &Expr) -> Expr {
     let is_of_items = matches!(
         expr,
@@ -138,7 +138,7 @@ pub(super) fn typed_null(data_type: DataType) -> Expr {
     Expr::Cast { kind: CastKind::Cast, expr, data_type, array: false, format: None }
 }
 
-/// The name that PostgreSQL gives to a column.
+/// The name that PostgreSQL gives a column.
 fn column_name(expr: &Expr) -> String {
     match expr {
         Expr::Identifier(name) => name.value.clone(),

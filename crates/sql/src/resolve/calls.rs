@@ -12,7 +12,7 @@ use crate::array_queries::is_array_query;
 use crate::error::{Error, Result};
 use crate::walk::{any_expression, any_expression_outside_queries};
 
-/// Functions that pick the row of the least value, and of the greatest.
+/// Functions that return a value of the row with the least key, and with the greatest.
 pub(super) const LEAST: [&str; 3] = ["arg_min", "argmin", "min_by"];
 pub(super) const GREATEST: [&str; 3] = ["arg_max", "argmax", "max_by"];
 
@@ -42,7 +42,7 @@ pub(super) fn name_of(call: &Function) -> String {
     call.name.to_string().to_lowercase()
 }
 
-/// Whether a name is that of an aggregate that is written otherwise.
+/// Whether a name is that of an aggregate that is rewritten.
 pub(super) fn is_aggregate(name: &str) -> bool {
     LEAST.contains(&name) || GREATEST.contains(&name)
 }
@@ -53,12 +53,12 @@ fn stands_for_another(call: &Function) -> bool {
     LEAST.contains(&name) || GREATEST.contains(&name) || name == "strftime" || names_of_calls::stands_for_another(call)
 }
 
-/// Whether an expression says something of a frame, in the place of a key of a partition.
+/// Whether an expression in place of a partition key describes a frame.
 pub(super) fn is_marker(expression: &Expr) -> bool {
     matches!(expression, Expr::Function(call) if name_of(call) == FRAME_MARKER)
 }
 
-/// Writes a call as DataFusion's planner takes it.
+/// Writes a call in a form that DataFusion's planner accepts.
 ///
 /// # Errors
 /// [`Error::Statement`] for arguments that a function doesn't take.
@@ -73,7 +73,7 @@ pub(super) fn spell_out(call: &mut Function) -> Result<()> {
             && is_text(one)
             && !is_text(other)
         {
-            // The format may come first.
+            // The format may be the first argument.
             std::mem::swap(one, other);
         }
         if let FunctionArguments::List(FunctionArgumentList { args, .. }) = &mut call.args
@@ -95,7 +95,7 @@ fn is_text(argument: &FunctionArg) -> bool {
     )
 }
 
-/// A filter, if there is one, of the rows in which neither of two values is null.
+/// A filter, in addition to an optional one, of the rows in which neither of two values is null.
 pub(super) fn where_there(filter: Option<Box<Expr>>, one: &Expr, other: &Expr) -> Box<Expr> {
     let is_there = |value: &Expr| Expr::IsNotNull(Box::new(Expr::Nested(Box::new(value.clone()))));
     let and = |left, right| Expr::BinaryOp { left: Box::new(left), op: BinaryOperator::And, right: Box::new(right) };
@@ -136,7 +136,7 @@ fn mark_frame(call: &mut Function) {
     let Some(WindowType::WindowSpec(window)) = &mut call.over else { return };
     let mut offsets = [null(), null()];
     if let Some(frame) = &mut window.window_frame {
-        // A frame without an end ends with the row.
+        // A frame without an end ends at the current row.
         let bounds = [Some(&mut frame.start_bound), frame.end_bound.as_mut()];
         for (bound, offset) in bounds.into_iter().zip(&mut offsets) {
             if let Some(
@@ -162,7 +162,7 @@ fn mark_frame(call: &mut Function) {
     }
     let is_empty = window.window_frame.as_ref().is_some_and(is_empty_frame);
     if is_empty && let Some(frame) = &mut window.window_frame {
-        // A frame without rows: the frame of the row itself, with the row excluded.
+        // An empty frame: the current row alone, which is then excluded.
         frame.units = WindowFrameUnits::Rows;
         (frame.start_bound, frame.end_bound) = (WindowFrameBound::CurrentRow, Some(WindowFrameBound::CurrentRow));
         offsets = [null(), null()];
@@ -200,7 +200,7 @@ fn mark_frame(call: &mut Function) {
     }));
 }
 
-/// Whether a frame's literals say that it ends before it begins, as in `BETWEEN 5 PRECEDING AND 6 PRECEDING`.
+/// Whether the literals of a frame put its end before its beginning, as in `BETWEEN 5 PRECEDING AND 6 PRECEDING`.
 fn is_empty_frame(frame: &WindowFrame) -> bool {
     let number = |offset: &Expr| match offset {
         Expr::Value(value) => match &value.value {
@@ -220,7 +220,7 @@ fn is_empty_frame(frame: &WindowFrame) -> bool {
     }
 }
 
-/// `INTERVAL 5 SECONDS` as `INTERVAL '5' SECONDS`: of an offset the planner takes texts alone.
+/// `INTERVAL 5 SECONDS` as `INTERVAL '5' SECONDS`: for an offset the planner accepts only texts.
 fn quote_interval(offset: &mut Expr) {
     if let Expr::Interval(interval) = offset
         && let Expr::Value(value) = interval.value.as_mut()

@@ -12,14 +12,14 @@ use splay_functions::CAST;
 
 use crate::walk::{any_expression, change_expressions, each_expression};
 
-/// Names the casts of a select and of the order of its query, where names would be the same without.
+/// Names the casts of a select and of its query's order, if two columns would otherwise have the same name.
 pub(super) fn name_apart(select: &mut Select, order: &mut [OrderByExpr]) {
     if has_conflict(select, order) {
         each(select, order, &mut |expression| {
             change_expressions(expression, |inner| {
                 if is_cast(inner) {
                     let text = inner.to_string().to_lowercase();
-                    *inner = named(std::mem::replace(inner, super::nothing()), text);
+                    *inner = named_cast(std::mem::replace(inner, super::nothing()), text);
                 }
             });
         });
@@ -76,7 +76,7 @@ fn each(select: &mut Select, order: &mut [OrderByExpr], take: &mut dyn FnMut(&mu
     order.iter_mut().for_each(|key| take(&mut key.expr));
 }
 
-fn named(cast: Expr, text: String) -> Expr {
+fn named_cast(cast: Expr, text: String) -> Expr {
     let argument = |expression| FunctionArg::Unnamed(FunctionArgExpr::Expr(expression));
     let args = vec![argument(cast), argument(Expr::Value(Value::SingleQuotedString(text).into()))];
     Expr::Function(Function {

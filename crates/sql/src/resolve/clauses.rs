@@ -1,4 +1,4 @@
-//! Clauses of queries that DataFusion's planner takes in another spelling.
+//! Rewrites clauses of queries into a spelling that DataFusion's planner accepts.
 
 use datafusion::execution::session_state::SessionState;
 use datafusion::sql::sqlparser::ast::{
@@ -23,7 +23,7 @@ pub(super) fn complete_query(query: &mut Query) {
         let columns = &select.projection;
         let is_plain =
             |column: &SelectItem| matches!(column, SelectItem::UnnamedExpr(_) | SelectItem::ExprWithAlias { .. });
-        // The planner knows all columns where they are plain; numbers say any.
+        // The planner knows all columns if they are plain; otherwise the order is written by number.
         order.kind = match columns.iter().all(is_plain) {
             true => OrderByKind::Expressions((1..=columns.len()).map(|place| by_place(place, *options)).collect()),
             false => OrderByKind::All(*options),
@@ -47,7 +47,7 @@ fn take_fetch(query: &mut Query) {
     }
 }
 
-/// `SEMI JOIN` and `ANTI JOIN` are those of the left side.
+/// `SEMI JOIN` and `ANTI JOIN` are `LEFT SEMI JOIN` and `LEFT ANTI JOIN`.
 pub(super) fn complete_joins(select: &mut Select) {
     for join in select.from.iter_mut().flat_map(|from| &mut from.joins) {
         match std::mem::replace(&mut join.join_operator, JoinOperator::CrossApply) {
@@ -58,7 +58,7 @@ pub(super) fn complete_joins(select: &mut Select) {
     }
 }
 
-/// `GROUP BY ()` is one group of all rows.
+/// `GROUP BY ()` forms one group of all rows.
 pub(super) fn complete_group(select: &mut Select, state: &SessionState) {
     let GroupByExpr::Expressions(keys, _) = &mut select.group_by else { return };
     if !matches!(keys.as_slice(), [Expr::Tuple(none)] if none.is_empty()) {
@@ -80,7 +80,7 @@ pub(super) fn complete_group(select: &mut Select, state: &SessionState) {
 /// Names a query in `FROM` that has none, where another relation beside it has the name of one that it reads: the planner takes the columns of both
 /// for one relation's.
 pub(super) fn name_relations(select: &mut Select) {
-    // Joins by time know their relations already.
+    // The relations of joins by time are already resolved.
     if select.from.iter().any(is_by_time) {
         return;
     }
@@ -104,7 +104,7 @@ fn relations(from: &mut [TableWithJoins]) -> impl Iterator<Item = &mut TableFact
     })
 }
 
-/// The names by which the columns of a relation are known: of a query without a name, those of what it reads.
+/// The relation names by which columns can be qualified: for a query without a name, those of the relations that it reads.
 fn visible(relation: &TableFactor) -> Vec<String> {
     match relation {
         TableFactor::Table { alias: Some(alias), .. } | TableFactor::Derived { alias: Some(alias), .. } => {
@@ -148,7 +148,7 @@ pub(super) fn complete_qualify(select: &mut Select) {
     *condition = both(original, BinaryOperator::And, always);
 }
 
-/// The first call over a window within an expression.
+/// The first window function within an expression.
 fn window_in(expression: &Expr) -> Option<Expr> {
     let mut window_call = None;
     any_expression(expression, |inner| {

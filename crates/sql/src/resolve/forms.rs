@@ -1,4 +1,4 @@
-//! Expressions in a form that the planner doesn't take.
+//! Rewrites expressions that the planner doesn't accept into forms that it accepts.
 //!
 //! | Written | Planned as |
 //! | --- | --- |
@@ -22,10 +22,10 @@ use splay_functions::NEGATED;
 
 use super::calls::text;
 use super::nothing;
-use super::templates::filled;
+use super::templates::fill_template;
 use crate::walk::change_expressions;
 
-/// Writes an expression as the planner takes it. What it contains is written so already.
+/// Writes an expression in a form that the planner accepts. Its parts are already in that form.
 pub(super) fn complete(expression: &mut Expr) {
     match expression {
         Expr::UnaryOp { op: UnaryOperator::Minus, expr } if is_difference(expr) => {
@@ -43,7 +43,7 @@ pub(super) fn complete(expression: &mut Expr) {
         Expr::BinaryOp { left, op, right } => {
             if let (Some(left), Some(right)) = (row(left), row(right))
                 && left.len() == right.len()
-                && let Some(compared) = rows_compared(&left, op, &right)
+                && let Some(compared) = compare_rows(&left, op, &right)
             {
                 *expression = Expr::Nested(Box::new(compared));
             }
@@ -64,8 +64,8 @@ pub(super) fn complete(expression: &mut Expr) {
     }
 }
 
-/// Writes the comparisons of a column with the items of lists so that they are null where a null item leaves them open. In a condition null is as
-/// good as false, and scans look values of such a comparison up.
+/// Writes the comparisons of a column with the items of lists so that they are null if a null item leaves the result open. In a condition this isn't
+/// needed, because null and false have the same effect there, and scans use comparisons in their original form.
 pub(super) fn keep_nulls(column: &mut SelectItem) {
     let (SelectItem::UnnamedExpr(expression) | SelectItem::ExprWithAlias { expr: expression, .. }) = column else {
         return;
@@ -77,7 +77,7 @@ pub(super) fn keep_nulls(column: &mut SelectItem) {
     });
 }
 
-/// `x <> ALL (list)` for `x = ANY (list)`, whose list may have nulls.
+/// The negation of `x = ANY (list)`, whose list may have nulls: `x <> ALL (list)`.
 fn differs_from_all(expression: &mut Expr) -> Option<Expr> {
     match expression {
         Expr::Nested(inner) => differs_from_all(inner),
@@ -97,7 +97,7 @@ fn is_of_literals(list: &Expr) -> bool {
     matches!(list, Expr::Array(array) if array.elem.iter().all(is_literal))
 }
 
-/// Escapes by the backslash, as DataFusion does, where a pattern escapes by another character that isn't a wildcard.
+/// Rewrites a pattern with another escape character than the backslash, unless that character is a wildcard: DataFusion escapes by the backslash.
 fn escape_by_backslash(pattern: &mut Expr, escape: &mut Option<ValueWithSpan>) {
     let Some(ValueWithSpan { value: Value::SingleQuotedString(by), .. }) = escape else { return };
     if by.chars().count() != 1 || ["\\", "%", "_"].contains(&by.as_str()) {
@@ -109,16 +109,16 @@ fn escape_by_backslash(pattern: &mut Expr, escape: &mut Option<ValueWithSpan>) {
         *escape = None;
         return;
     }
-    // Two of them are one; what stands for these meanwhile is in no pattern.
+    // A doubled escape character stands for one; its temporary replacement occurs in no pattern.
     let template = "replace(replace(replace(replace($1, $4, concat($4, $4)), concat($2, $2), $3), $2, $4), $3, $2)";
     let args = [pattern.clone(), text(by), text("\u{1}"), text("\\")];
-    if let Ok(other) = filled(template, &args.each_ref()) {
+    if let Ok(other) = fill_template(template, &args.each_ref()) {
         *pattern = other;
         *escape = None;
     }
 }
 
-/// A pattern that escapes by a character, by the backslash.
+/// A pattern with the backslash in place of its escape character.
 fn by_backslash(pattern: &str, escape: char) -> String {
     let (mut escaped, mut characters) = (String::with_capacity(pattern.len()), pattern.chars());
     while let Some(character) = characters.next() {
@@ -159,8 +159,8 @@ fn row(expression: &Expr) -> Option<Vec<Expr>> {
     }
 }
 
-/// A comparison of rows as comparisons of their values: the first that differ decide.
-fn rows_compared(left: &[Expr], op: &BinaryOperator, right: &[Expr]) -> Option<Expr> {
+/// Writes a comparison of rows as comparisons of their values: the first that differ decide.
+fn compare_rows(left: &[Expr], op: &BinaryOperator, right: &[Expr]) -> Option<Expr> {
     let pair = |op: BinaryOperator, place: usize| Expr::BinaryOp {
         left: Box::new(Expr::Nested(Box::new(left[place].clone()))),
         op,
@@ -186,7 +186,7 @@ fn rows_compared(left: &[Expr], op: &BinaryOperator, right: &[Expr]) -> Option<E
     }))
 }
 
-/// Whether it is a part of the name of a column, as `bids` of `book.bids[1]`, if it is the first access.
+/// Whether the first access is a part of a column's name, such as `bids` of `book.bids[1]`.
 fn is_name(access: &AccessExpr) -> bool {
     matches!(access, AccessExpr::Dot(Expr::Identifier(_)))
 }
@@ -236,7 +236,7 @@ fn months_of_quarters(number: &str) -> Option<String> {
     }
 }
 
-/// The text of an interval with units alone, if it has a time of day or quarters.
+/// The text of an interval with units only, if it has a time of day or quarters.
 fn in_units(text: &str) -> Option<String> {
     let mut words: Vec<Cow<'_, str>> = Vec::new();
     let mut is_changed = false;

@@ -10,11 +10,11 @@ use datafusion::sql::sqlparser::ast::{
 
 use crate::walk::{visit, visit_mut};
 
-/// Gives tables of `WITH` other names where they hide others.
+/// Renames tables of `WITH` that hide others.
 pub(crate) fn name_apart(statement: &mut Statement) {
     match statement {
         Statement::Statement(inner) => {
-            // Most statements have one WITH at most.
+            // Most statements have at most one WITH.
             let mut withs = WithClauses::default();
             let _ = visit(inner.as_ref(), &mut withs);
             if withs.0 > 1 {
@@ -38,11 +38,11 @@ impl Visitor for WithClauses {
     }
 }
 
-/// The tables that are in scope, and what they are called now.
+/// The tables in scope, with their new names.
 #[derive(Default)]
 struct Scopes {
     tables: Vec<(String, Ident)>,
-    /// How many there were around each query that is open, and its tables once they are visited.
+    /// For each visited query the number of tables in scope around it, and its own tables once they are visited.
     open: Vec<(usize, Option<datafusion::sql::sqlparser::ast::With>)>,
     number: usize,
 }
@@ -61,7 +61,7 @@ impl VisitorMut for Scopes {
                     table.alias.name = Ident::with_quote('"', format!("{name}__{}", self.number));
                 }
                 let named = (name, table.alias.name.clone());
-                // A query that reads itself knows its own name.
+                // A recursive query is in its own scope.
                 if with.recursive {
                     self.tables.push(named);
                     let _ = visit_mut(table.query.as_mut(), self);

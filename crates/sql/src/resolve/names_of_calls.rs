@@ -1,4 +1,4 @@
-//! Functions of other systems that are one of DataFusion's or ours by another name, or an expression over some.
+//! Functions of other systems that exist here under another name, or as an expression over existing functions.
 //!
 //! Source of each, and what differs: docs/reference/functions.md.
 
@@ -12,7 +12,7 @@ use super::calls::{GREATEST, LEAST, argument, name_of, text, where_there};
 use super::templates;
 use crate::error::{Result, fault};
 
-/// Names, and what they are called here, with the same arguments.
+/// Names of functions, and their names here. The arguments are the same.
 const RENAMED: [(&str, &str); 28] = [
     ("approx_count_distinct", "approx_distinct"),
     ("approx_quantile", "approx_percentile_cont"),
@@ -44,7 +44,7 @@ const RENAMED: [(&str, &str); 28] = [
     ("variance", "var_samp"),
 ];
 
-/// Names of parts of a time, and the part that `date_part` takes.
+/// Functions that return a part of a time, and that part for `date_part`.
 const PARTS: [(&str, &str); 19] = [
     ("day", "day"),
     ("dayofmonth", "day"),
@@ -67,7 +67,7 @@ const PARTS: [(&str, &str); 19] = [
     ("year", "year"),
 ];
 
-/// Calls that become something else than a call by another name.
+/// Calls that are replaced by something other than a call with another name.
 const OTHERS: [&str; 9] = [
     "count_if",
     "count_star",
@@ -105,7 +105,7 @@ fn lookup<'a>(list: &[(&str, &'a str)], name: &str) -> Option<&'a str> {
     list.iter().find(|(alias, _)| *alias == name).map(|(_, here)| *here)
 }
 
-/// Whether a call is written otherwise, so that its column needs the name that it has now.
+/// Whether a call is rewritten, so that its column has to keep its present name.
 pub(super) fn stands_for_another(call: &Function) -> bool {
     let name = name_of(call);
     let args = match &call.args {
@@ -128,15 +128,15 @@ pub(super) fn stands_for_another(call: &Function) -> bool {
     }
 }
 
-/// Whether a name is that of an aggregate that is called otherwise here.
+/// Whether a name is that of an aggregate with another name here.
 pub(super) fn is_aggregate(name: &str) -> bool {
     AGGREGATES.contains(&name)
 }
 
-/// Gives a call the name of the function here, or returns the expression that replaces it.
+/// Renames a call to the function here, or returns the expression that replaces it.
 ///
 /// # Errors
-/// [`Error::Statement`] for what only the other system's function takes.
+/// [`Error::Statement`] for arguments that only the other system's function accepts.
 pub(super) fn spelt_out(call: &mut Function) -> Result<Option<Expr>> {
     let name = name_of(call);
     if let Some(expression) = templates::written_out(call)? {
@@ -228,7 +228,7 @@ fn rename(call: &mut Function, name: &str) {
     call.name = ObjectName::from(vec![Ident::new(name)]);
 }
 
-/// The arguments of a call, if it has this number of them.
+/// The arguments of a call, if their number is right.
 fn plain(call: &mut Function, number: usize) -> Option<&mut Vec<FunctionArg>> {
     match &mut call.args {
         FunctionArguments::List(list) if list.args.len() == number => Some(&mut list.args),
@@ -240,7 +240,7 @@ fn one_list(args: Vec<FunctionArg>) -> FunctionArguments {
     FunctionArguments::List(FunctionArgumentList { duplicate_treatment: None, args, clauses: Vec::new() })
 }
 
-/// What a call without a name of its own looks like.
+/// A call of a function without further clauses.
 fn call_of(name: &str, args: FunctionArguments) -> Function {
     Function {
         name: ObjectName::from(vec![Ident::new(name)]),
@@ -290,7 +290,7 @@ fn shares_of(call: &Function) -> Option<&[Expr]> {
     }
 }
 
-/// `quantile_cont(x, [p, …])` as a list of `quantile_cont(x, p)`, null where there is no value.
+/// `quantile_cont(x, [p, …])` as a list of `quantile_cont(x, p)`; null if there is no value.
 fn of_each_share(call: &Function) -> Option<Expr> {
     let of_share = |share: &Expr| {
         let mut one = call.clone();

@@ -18,11 +18,11 @@ use datafusion::sql::sqlparser::parser::Parser;
 use super::is_aggregate;
 use crate::walk::any_expression;
 
-/// Gives the keys of a query's order names of their own, where one is a column of a relation whose name an alias has.
+/// Gives sort keys of a query their own names, if one is a column whose name an alias has.
 pub(super) fn name_apart(query: &mut Query) {
     let (SetExpr::Select(select), Some(order)) = (query.body.as_mut(), &mut query.order_by) else { return };
     let OrderByKind::Expressions(keys) = &mut order.kind else { return };
-    // The rows of a distinct query have no other columns.
+    // A distinct query can only be sorted by its own columns.
     if select.distinct.is_some() || !keys.iter().any(|key| is_hidden(&key.expr, select)) {
         return;
     }
@@ -48,8 +48,8 @@ pub(super) fn name_apart(query: &mut Query) {
     }
 }
 
-/// Puts the expression of an item without an alias in the place of its number, where the select aggregates: the planner looks for a column of its name
-/// among keys and aggregates alone.
+/// Replaces the number of an item without an alias by its expression, if the select aggregates: the planner looks for its column only among keys and
+/// aggregates.
 pub(super) fn write_places_out(select: &Select, keys: &mut [OrderByExpr], state: &SessionState) {
     let is_grouped = match &select.group_by {
         GroupByExpr::Expressions(keys, _) => !keys.is_empty(),
@@ -63,7 +63,7 @@ pub(super) fn write_places_out(select: &Select, keys: &mut [OrderByExpr], state:
         _ => false,
     };
     let is_plain = |item: &SelectItem| matches!(item, SelectItem::UnnamedExpr(_) | SelectItem::ExprWithAlias { .. });
-    // The rows of a distinct query have no other columns, and a `*` may stand for any number of them.
+    // A distinct query can only be sorted by its own columns, and a `*` may stand for any number of them.
     if select.distinct.is_some()
         || !select.projection.iter().all(is_plain)
         || !(is_grouped || select.projection.iter().any(aggregates))
@@ -77,13 +77,13 @@ pub(super) fn write_places_out(select: &Select, keys: &mut [OrderByExpr], state:
             && let Some(SelectItem::UnnamedExpr(expr)) = select.projection.get(place)
             && !is_found(expr, place, select, state)
         {
-            // In brackets, since a number would be a place again.
+            // In brackets, because a number would be a position again.
             key.expr = Expr::Nested(Box::new(expr.clone()));
         }
     }
 }
 
-/// Whether the planner finds the column of an item: it is a key of the groups, or an aggregate alone.
+/// Whether the planner finds the column of an item: it is a group key, or a plain aggregate.
 fn is_found(expr: &Expr, place: usize, select: &Select, state: &SessionState) -> bool {
     let is_place = |key: &Expr| match key {
         Expr::Value(value) => matches!(&value.value, Value::Number(number, _) if *number == (place + 1).to_string()),
@@ -97,56 +97,57 @@ fn is_found(expr: &Expr, place: usize, select: &Select, state: &SessionState) ->
     is_key || is_aggregate || column_of(expr).is_some()
 }
 
-fn folded(name: &Ident) -> String {
+fn folded_name(name: &Ident) -> String {
     name.value.to_lowercase()
 }
 
 /// The last name of a column.
 fn column_of(expression: &Expr) -> Option<String> {
     match expression {
-        Expr::Identifier(name) => Some(folded(name)),
-        Expr::CompoundIdentifier(parts) => parts.last().map(folded),
+        Expr::Identifier(name) => Some(folded_name(name)),
+        Expr::CompoundIdentifier(parts) => parts.last().map(folded_name),
         _ => None,
     }
 }
 
-/// Whether a key reads a column of a relation by a name that another expression has as its alias.
+/// Whether a key reads a column whose name is the alias of another expression.
 fn is_hidden(key: &Expr, select: &Select) -> bool {
     let aliases = select.projection.iter().filter_map(|item| match item {
-        SelectItem::ExprWithAlias { expr, alias } => Some((column_of(expr), folded(alias))),
+        SelectItem::ExprWithAlias { expr, alias } => Some((column_of(expr), folded_name(alias))),
         _ => None,
     });
     let others: HashSet<String> =
         aliases.filter(|(column, alias)| column.as_ref() != Some(alias)).map(|(_, alias)| alias).collect();
-    // A column that the list has itself isn't added.
+    // A column that the select list contains already isn't added.
     let is_listed = |parts: &[Ident]| {
         select.projection.iter().any(|item| match item {
             SelectItem::UnnamedExpr(Expr::CompoundIdentifier(others)) => {
-                others.len() == parts.len() && others.iter().zip(parts).all(|(one, other)| folded(one) == folded(other))
+                others.len() == parts.len()
+                    && others.iter().zip(parts).all(|(one, other)| folded_name(one) == folded_name(other))
             }
             _ => false,
         })
     };
     any_expression(key, |inner| match inner {
         Expr::CompoundIdentifier(parts) => {
-            parts.last().is_some_and(|name| others.contains(&folded(name))) && !is_listed(parts)
+            parts.last().is_some_and(|name| others.contains(&folded_name(name))) && !is_listed(parts)
         }
         _ => false,
     })
 }
 
-/// Whether a key is a place in the select list, or the name of a column of it.
+/// Whether a key is a position in the select list, or the name of a column of it.
 fn is_of_list(key: &Expr, select: &Select) -> bool {
     let is_named = |name: &String| {
         select.projection.iter().any(|item| match item {
-            SelectItem::ExprWithAlias { alias, .. } => folded(alias) == *name,
+            SelectItem::ExprWithAlias { alias, .. } => folded_name(alias) == *name,
             SelectItem::UnnamedExpr(expr) => column_of(expr).as_ref() == Some(name),
             _ => false,
         })
     };
     match key {
         Expr::Value(value) => matches!(value.value, Value::Number(_, _)),
-        Expr::Identifier(name) => is_named(&folded(name)),
+        Expr::Identifier(name) => is_named(&folded_name(name)),
         _ => false,
     }
 }

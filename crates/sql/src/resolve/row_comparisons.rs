@@ -1,4 +1,4 @@
-//! Comparisons with the rows of a query.
+//! Rewrites comparisons with the rows of a query: `x = ANY (SELECT …)`, `(a, b) IN (SELECT …)` and the like.
 //!
 //! | Written | Planned as |
 //! | --- | --- |
@@ -21,14 +21,14 @@ use super::{is_aggregate, nothing};
 use crate::error::{Error, Result, fault};
 use crate::walk::{any_expression, change_expressions};
 
-/// What a comparison is that no row decides: of no rows it is `$2`, of a null among them or as the value itself null, else `$2` again.
+/// The value of a comparison that no row decides: `$2` if there are no rows, null if one of them or the value itself is null, else `$2`.
 const UNDECIDED: &str =
     "CASE $rows WHEN 0 THEN $2 WHEN 1 THEN NULL ELSE CASE WHEN $x IS NULL THEN NULL ELSE $2 END END";
 
-/// Whether there is a row, and one that is null.
+/// 0 if there is no row, 1 if one is null, otherwise 2.
 const ROWS: &str = "CASE WHEN count(*) = 0 THEN 0 WHEN count(*) > count($y) THEN 1 ELSE 2 END";
 
-/// Writes comparisons with queries, each of which gets a number.
+/// Rewrites comparisons with queries; each gets a number.
 pub(super) struct Comparisons<'a> {
     pub(super) state: &'a SessionState,
     pub(super) number: usize,
@@ -38,7 +38,7 @@ impl Comparisons<'_> {
     /// Rewrites the comparisons of a condition in which null has the same effect as false.
     ///
     /// # Errors
-    /// [`Error::Internal`] if what they are written as isn't parsed.
+    /// [`Error::Internal`] if the replacement can't be parsed.
     pub(super) fn of_condition(&mut self, condition: &mut Expr) -> Result<()> {
         match condition {
             Expr::Nested(inner) => self.of_condition(inner),
@@ -57,22 +57,23 @@ impl Comparisons<'_> {
                     return Ok(());
                 };
                 let extreme = self.rows(query).value(&format!("{extreme}($y)"))?;
-                *condition = filled(&format!("$x {compare_op} $extreme"), &[("$x", left), ("$extreme", &extreme)])?;
+                *condition =
+                    fill_placeholders(&format!("$x {compare_op} $extreme"), &[("$x", left), ("$extreme", &extreme)])?;
                 Ok(())
             }
             _ => Ok(()),
         }
     }
 
-    /// Writes an expression that compares with a query as the planner takes it.
+    /// Rewrites a comparison with a query into a form that the planner accepts.
     ///
     /// # Errors
-    /// [`Error::Statement`] for another operator than a comparison.
+    /// [`Error::Statement`] for an operator that isn't a comparison.
     pub(super) fn write_out(&mut self, expression: &mut Expr) -> Result<()> {
         if let Expr::InSubquery { subquery, .. } = expression
             && matches!(subquery.body.as_ref(), SetExpr::Values(_))
         {
-            **subquery = self.rows(subquery).named("$y")?;
+            **subquery = self.rows(subquery).over_relation("$y")?;
         }
         let is_any = matches!(expression, Expr::AnyOp { .. });
         let (Expr::AnyOp { left, compare_op, right, .. } | Expr::AllOp { left, compare_op, right }) = expression else {
@@ -87,7 +88,7 @@ impl Comparisons<'_> {
         }
         let (least, greatest) = match (extreme(compare_op, is_any), &*compare_op) {
             (Some(extreme), _) => (extreme, extreme),
-            // Another value than x is the least, or the greatest.
+            // Some row differs from x exactly if the least or the greatest does.
             (None, BinaryOperator::Eq | BinaryOperator::NotEq) => ("min", "max"),
             (None, op) => return fault(format!("ANY and ALL compare with the rows of a query, and not by {op}")),
         };
@@ -103,7 +104,7 @@ impl Comparisons<'_> {
         let least = rows.value(&format!("{least}($y)"))?;
         let greatest = rows.value(&format!("{greatest}($y)"))?;
         let parts = [("$x", &**left), ("$least", &least), ("$greatest", &greatest), ("$rows", &rows.value(ROWS)?)];
-        *expression = filled(&text, &parts)?;
+        *expression = fill_placeholders(&text, &parts)?;
         Ok(())
     }
 
@@ -123,7 +124,7 @@ fn extreme(op: &BinaryOperator, is_any: bool) -> Option<&'static str> {
     Some(if is_less == is_any { "max" } else { "min" })
 }
 
-/// The item of a query that has a row for each one that it reads, which is aggregated as it stands.
+/// The single item of a query with one row for each row that it reads, whose aggregate can be computed directly.
 fn only_item<'q>(query: &'q Query, state: &SessionState) -> Option<&'q Expr> {
     let is_whole = query.with.is_none() && query.order_by.is_none() && query.fetch.is_none();
     let has_limit =
@@ -148,7 +149,7 @@ fn only_item<'q>(query: &'q Query, state: &SessionState) -> Option<&'q Expr> {
     (!is_of_rows).then_some(item)
 }
 
-/// The rows of a query.
+/// The rows of the query that is compared with.
 struct Rows<'q> {
     query: &'q Query,
     item: Option<&'q Expr>,
@@ -156,36 +157,36 @@ struct Rows<'q> {
 }
 
 impl Rows<'_> {
-    /// What an aggregate gives of all of them, whose value is `$y` in its text.
+    /// A query of an aggregate over all rows; the text of the aggregate names their value `$y`.
     fn value(&self, aggregate: &str) -> Result<Expr> {
         let query = match self.item {
             Some(item) => {
-                let value = filled(aggregate, &[("$y", item)])?;
+                let value = fill_placeholders(aggregate, &[("$y", item)])?;
                 let mut query = self.query.clone();
                 if let SetExpr::Select(select) = query.body.as_mut() {
                     select.projection = vec![SelectItem::UnnamedExpr(value)];
                 }
                 query
             }
-            None => self.named(aggregate)?,
+            None => self.over_relation(aggregate)?,
         };
         Ok(Expr::Subquery(Box::new(query)))
     }
 
-    /// The compared rows as a relation under a name that occurs nowhere else in the statement, and an expression over it.
-    fn named(&self, item: &str) -> Result<Query> {
+    /// An expression over the compared rows, which become a relation with a name that the statement doesn't use.
+    fn over_relation(&self, item: &str) -> Result<Query> {
         let name = format!("compared_{}", self.number);
         let item = item.replace("$y", &format!("{name}.value"));
         let mut named = query(&format!("SELECT {item} FROM (SELECT 1) AS {name} (value)"))?;
         if let SetExpr::Select(select) = named.body.as_mut() {
-            put(self.query.clone(), select);
+            replace_source(self.query.clone(), select);
         }
         Ok(named)
     }
 }
 
-/// Puts a query in the place of the first one in `FROM`.
-fn put(query: Query, select: &mut Select) {
+/// Replaces the first query in `FROM`.
+fn replace_source(query: Query, select: &mut Select) {
     if let Some(TableWithJoins { relation: TableFactor::Derived { subquery, .. }, .. }) = select.from.first_mut() {
         **subquery = query;
     }
@@ -209,8 +210,8 @@ fn expression(text: &str) -> Result<Expr> {
     parsed.map_err(|error| internal(&error))
 }
 
-/// The expression of a text with others in the place of its placeholders.
-fn filled(text: &str, parts: &[(&str, &Expr)]) -> Result<Expr> {
+/// Parses the text of an expression, and replaces its placeholders by other expressions.
+fn fill_placeholders(text: &str, parts: &[(&str, &Expr)]) -> Result<Expr> {
     let mut whole = expression(text)?;
     change_expressions(&mut whole, |inner| {
         if let Expr::Value(value) = &*inner
@@ -223,7 +224,7 @@ fn filled(text: &str, parts: &[(&str, &Expr)]) -> Result<Expr> {
     Ok(Expr::Nested(Box::new(whole)))
 }
 
-/// `(a, b) IN (SELECT x, y …)`, and `NOT IN`, where null has the same effect as false: that some row is equal, or that every row certainly
+/// `(a, b) IN (SELECT x, y …)` and `NOT IN` as conditions, where null has the same effect as false: some row is equal, or every row certainly
 /// differs.
 fn row_among(values: Vec<Expr>, rows: &Query, negated: bool, number: usize) -> Result<Expr> {
     let name = format!("compared_{number}");
@@ -241,7 +242,7 @@ fn row_among(values: Vec<Expr>, rows: &Query, negated: bool, number: usize) -> R
         });
     }
     if let SetExpr::Select(select) = exists_query.body.as_mut() {
-        put(rows.clone(), select);
+        replace_source(rows.clone(), select);
         select.selection = match negated {
             true => condition.map(|condition| Expr::IsNotFalse(Box::new(Expr::Nested(Box::new(condition))))),
             false => condition,

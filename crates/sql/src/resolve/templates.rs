@@ -1,4 +1,4 @@
-//! Functions of other systems that are expressions over functions that are here.
+//! Functions of other systems, written as expressions over the functions that exist here.
 //!
 //! Source of each, and what differs: docs/reference/functions.md.
 
@@ -19,7 +19,7 @@ const EXTRACT_GROUP: &str = "CASE WHEN $1 IS NULL OR $2 IS NULL THEN NULL ELSE \
 const EXTRACT_FLAGS: &str = "CASE WHEN $1 IS NULL OR $2 IS NULL THEN NULL ELSE \
                              coalesce(array_element(regexp_match($1, concat('(', $2, ')'), $4), $3 + 1), '') END";
 
-/// DuckDB's: an empty text is one piece, an empty separator parts characters, and without one the text is one piece.
+/// DuckDB's split: an empty text is one piece, an empty separator splits into characters, and a null separator doesn't split.
 const SPLIT: &str = "CASE WHEN $1 IS NULL THEN NULL WHEN $1 = '' OR $2 IS NULL THEN make_array(CAST($1 AS VARCHAR)) \
                      WHEN $2 = '' THEN string_to_array($1, NULL) ELSE string_to_array($1, $2) END";
 
@@ -83,7 +83,7 @@ const TEMPLATES: [(&str, usize, &str); 56] = [
     ("yearweek", 1, "(date_part('isoyear', $1) * 100 + date_part('week', $1))"),
 ];
 
-/// Units that DataFusion's functions of times don't know: what `date_part` gives, and what `date_trunc` does.
+/// Units that DataFusion's functions of times don't know, with the expressions for `date_part` and for `date_trunc`.
 const LARGE_UNITS: [(&str, &str, &str); 3] = [
     (
         "century",
@@ -133,15 +133,15 @@ fn large_unit(unit: &str) -> Option<&'static (&'static str, &'static str, &'stat
     LARGE_UNITS.iter().find(|(name, _, _)| *name == unit)
 }
 
-/// `EXTRACT(DECADE FROM x)` and its kin.
+/// Rewrites `EXTRACT(DECADE FROM x)` and other large units.
 ///
 /// # Errors
-/// [`Error::Internal`] if a template isn't parsed.
-pub(super) fn extracted(expression: &mut Expr) -> Result<()> {
+/// [`Error::Internal`] if a template can't be parsed.
+pub(super) fn rewrite_extract(expression: &mut Expr) -> Result<()> {
     let Expr::Extract { field, expr, .. } = expression else { return Ok(()) };
     if let Some((_, part, _)) = large_unit(&field.to_string()) {
         let value = std::mem::replace(expr.as_mut(), super::nothing());
-        *expression = filled(part, &[&super::nothing(), &value])?;
+        *expression = fill_template(part, &[&super::nothing(), &value])?;
     }
     Ok(())
 }
@@ -170,16 +170,16 @@ fn template_of(call: &Function) -> Option<&'static str> {
 /// The expression that replaces a call.
 ///
 /// # Errors
-/// [`Error::Statement`] for an aggregate of lists that isn't there.
+/// [`Error::Statement`] for an unknown aggregate of lists.
 pub(super) fn written_out(call: &Function) -> Result<Option<Expr>> {
     let template = template_of(call).or_else(|| of_large_unit(call));
     let (Some(template), Some(args)) = (template, arguments(call)) else { return Ok(None) };
     let template = if template.is_empty() { of_list(call, &args)? } else { template };
-    filled(template, &args).map(Some)
+    fill_template(template, &args).map(Some)
 }
 
-/// A template with arguments in the place of its parameters.
-pub(super) fn filled(template: &str, args: &[&Expr]) -> Result<Expr> {
+/// Fills the parameters of a template with arguments.
+pub(super) fn fill_template(template: &str, args: &[&Expr]) -> Result<Expr> {
     let parsed = Parser::new(&GenericDialect {}).try_with_sql(template).and_then(|mut parser| parser.parse_expr());
     let mut expression = parsed.map_err(|error| Error::Internal { message: error.to_string() })?;
     change_expressions(&mut expression, |inner| {
@@ -214,7 +214,7 @@ fn of_list(call: &Function, args: &[&Expr]) -> Result<&'static str> {
     }
 }
 
-/// Operators of other systems: `//` is `/`, which divides whole numbers to whole ones, and `a ^@ b` is `starts_with(a, b)`.
+/// Operators of other systems: `//` becomes `/`, which divides whole numbers to whole ones, and `a ^@ b` becomes `starts_with(a, b)`.
 pub(super) fn other_operator(expression: &mut Expr) {
     let Expr::BinaryOp { left, op, right } = expression else { return };
     match op {
@@ -244,7 +244,10 @@ mod tests {
             assert!(!others, "{name} has {number} arguments: {template}");
         }
         for template in LARGE_UNITS.iter().flat_map(|(_, part, start)| [part, start]) {
-            assert!(filled(template, &[&super::super::nothing(), &super::super::nothing()]).is_ok(), "{template}");
+            assert!(
+                fill_template(template, &[&super::super::nothing(), &super::super::nothing()]).is_ok(),
+                "{template}"
+            );
         }
     }
 }

@@ -19,7 +19,7 @@ use super::templates;
 use crate::error::Result;
 use crate::walk::{any_expression, change_expressions};
 
-/// Functions of rows whose arguments may be columns.
+/// Table functions whose arguments may be columns.
 const SERIES: [&str; 2] = ["generate_series", "range"];
 
 /// Completes the relations of a select.
@@ -48,7 +48,7 @@ fn complete_from(from: &mut TableWithJoins) -> Result<()> {
     Ok(())
 }
 
-/// Makes lists of columns, `[t.a, t.b]`, calls: the planner looks for the columns of a literal in the relation itself alone.
+/// Writes list literals of columns, `[t.a, t.b]`, as calls: the planner looks for the columns of a literal only in the relation itself.
 fn call_lists(argument: &mut Expr) {
     let is_column = |expr: &Expr| matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_));
     change_expressions(argument, |inner| {
@@ -65,7 +65,7 @@ pub(crate) fn is_unnest(name: &ObjectName) -> bool {
     name.to_string().eq_ignore_ascii_case("unnest")
 }
 
-/// The `UNNEST` that a function in `FROM` is.
+/// A function in `FROM` as `UNNEST`.
 fn as_unnest(relation: &mut TableFactor) -> Option<TableFactor> {
     let unnest = |array_exprs, with_ordinality, alias: &mut Option<TableAlias>| TableFactor::UNNEST {
         alias: alias.take(),
@@ -108,19 +108,19 @@ fn reads_columns(args: &[FunctionArg]) -> bool {
     plain(args).is_some_and(|args| args.iter().any(|arg| any_expression(arg, is_column)))
 }
 
-/// The call that gives the same rows as a list. Without an alias it is called by its name.
+/// The call that returns the same rows as a list. Without an alias the relation has the name of the function.
 fn series(name: &ObjectName, args: &[FunctionArg], alias: &mut Option<TableAlias>) -> Option<Expr> {
     let name = name.to_string().to_lowercase();
     let series = call(&name, plain(args)?);
-    alias.get_or_insert_with(|| called(name));
+    alias.get_or_insert_with(|| table_alias(name));
     Some(series)
 }
 
-fn called(name: String) -> TableAlias {
+fn table_alias(name: String) -> TableAlias {
     TableAlias { explicit: true, name: Ident::new(name), columns: Vec::new(), at: None }
 }
 
-/// Whether an argument makes a structure, of which each field becomes a column.
+/// Whether an argument is a structure, each field of which becomes a column.
 fn is_structure(argument: &Expr) -> bool {
     match argument {
         Expr::Struct { .. } | Expr::Dictionary(_) => true,
@@ -134,13 +134,13 @@ fn is_structure(argument: &Expr) -> bool {
     }
 }
 
-/// Names the columns that the alias doesn't.
+/// Names the columns that the alias leaves unnamed.
 fn name(alias: &mut Option<TableAlias>, lists: usize, has_numbers: bool) {
     let first = match alias {
         Some(alias) if lists == 1 => alias.name.clone(),
         _ => Ident::new("unnest"),
     };
-    let alias = alias.get_or_insert_with(|| called("unnest".to_owned()));
+    let alias = alias.get_or_insert_with(|| table_alias("unnest".to_owned()));
     for place in alias.columns.len()..lists + usize::from(has_numbers) {
         let name = match place {
             place if place == lists => Ident::new("ordinality"),
@@ -153,7 +153,8 @@ fn name(alias: &mut Option<TableAlias>, lists: usize, has_numbers: bool) {
 
 /// The numbers of the items of the longest list, from 1.
 fn numbers(lists: &[Expr]) -> Result<Expr> {
-    let lengths = lists.iter().map(|list| templates::filled("coalesce(CAST(array_length($1) AS BIGINT), 0)", &[list]));
+    let lengths =
+        lists.iter().map(|list| templates::fill_template("coalesce(CAST(array_length($1) AS BIGINT), 0)", &[list]));
     let lengths = lengths.collect::<Result<Vec<Expr>>>()?;
-    templates::filled("generate_series(1, $1)", &[&call("greatest", lengths)])
+    templates::fill_template("generate_series(1, $1)", &[&call("greatest", lengths)])
 }

@@ -23,7 +23,7 @@ use crate::show_create::ShowCreate;
 use crate::summary::Summary;
 
 impl Session {
-    /// What a statement would give and which values it takes, without running it.
+    /// Describes a statement without running it: the columns of its answer and the values that it takes.
     ///
     /// # Errors
     /// [`Error::Statement`] for text that can't be planned, [`Error::ReadOnly`] for a statement that would change something.
@@ -38,7 +38,7 @@ impl Session {
     pub fn describe_until(&self, text: &str, stop: Stop<'_>) -> Result<Description> {
         limits::check_text(text)?;
         let session = self.clone();
-        let mut text = self.prepared(text)?.into_owned();
+        let mut text = self.prepare_text(text)?.into_owned();
         if let Some(shown) = ShowStatement::of(&text) {
             return Ok(Description { schema: shown.schema()?, parameters: Vec::new() });
         }
@@ -76,7 +76,7 @@ impl Session {
     }
 }
 
-/// Gives placeholders that nothing else gives a type the one that they are cast to, as PostgreSQL does: of types whose values clients send.
+/// Infers the types of placeholders from casts, if nothing else gives them one, as PostgreSQL does: for types whose values clients send.
 fn learn_casts(plan: &LogicalPlan, types: &mut HashMap<String, Option<DataType>>) -> Result<(), DataFusionError> {
     let is_sent = |data_type: &DataType| {
         use DataType as D;
@@ -105,7 +105,8 @@ fn learn_casts(plan: &LogicalPlan, types: &mut HashMap<String, Option<DataType>>
     .map(drop)
 }
 
-/// Gives placeholders that nothing else gives a type that of lists of what they are compared with: `sym = ANY($1)`, `price > ALL($2)`.
+/// Infers list types of placeholders from the values that their items are compared with, if nothing else gives them a type: `sym = ANY($1)`, `price >
+/// ALL($2)`.
 fn learn_lists(plan: &LogicalPlan, types: &mut HashMap<String, Option<DataType>>) -> Result<(), DataFusionError> {
     if types.values().all(Option::is_some) {
         return Ok(());
@@ -138,20 +139,20 @@ fn compares(op: Operator) -> bool {
 
 /// The placeholder whose items are compared with a value, and the value, in the forms that `ANY` and `ALL` are planned as.
 fn compared_list(expr: &Expr) -> Option<(&str, &Expr)> {
-    fn named(expr: &Expr) -> Option<&str> {
+    fn placeholder_id(expr: &Expr) -> Option<&str> {
         if let Expr::Placeholder(list) = expr { Some(list.id.as_str()) } else { None }
     }
     fn extreme(expr: &Expr) -> Option<&str> {
         match expr {
             Expr::ScalarFunction(call) if matches!(call.func.name(), "array_min" | "array_max") => {
-                named(call.args.first()?)
+                placeholder_id(call.args.first()?)
             }
             _ => None,
         }
     }
     match expr {
         Expr::ScalarFunction(call) if call.func.name() == "array_has" => match call.args.as_slice() {
-            [list, item] => Some((named(list)?, item)),
+            [list, item] => Some((placeholder_id(list)?, item)),
             _ => None,
         },
         Expr::BinaryExpr(BinaryExpr { left, op, right }) if compares(*op) => match (extreme(left), extreme(right)) {

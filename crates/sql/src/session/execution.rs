@@ -28,16 +28,16 @@ use crate::joins;
 use crate::memory::AnswerMemory;
 use crate::names::Spellings;
 
-/// Batches that wait between execution and the reader of an answer.
+/// Most batches that wait between execution and the reader of an answer.
 const BATCHES_WAITING: usize = 4;
 
-/// Part of a statement's memory that batches may take which wait in one place.
+/// The share of a statement's memory that waiting batches in one queue may take.
 const WAITING_PART: usize = 32;
 
 type PlanTasks = (JoinSet<()>, Vec<mpsc::Receiver<QueuedBatch<DataFusionError>>>);
 
 impl Session {
-    /// Plans a statement by DataFusion and starts it.
+    /// Plans a statement with DataFusion, and starts it.
     pub(super) fn run_planned(&self, text: &str, parameters: Parameters, stop: Stop<'_>) -> Result<Answer> {
         let (session, text) = (self.clone(), text.to_owned());
         let memory = self.pool();
@@ -79,7 +79,7 @@ impl Session {
                         .and_then(|batch| Ok(distinct.batch(rename(&batch, &answer_schema)?)?))
                         .map_err(|error| Error::from_datafusion(error, limit));
                     let failed = batch.is_err();
-                    // The reader has gone: the rest isn't needed.
+                    // The reader has gone, so the rest isn't needed.
                     if !sender.send(batch).await || failed {
                         return;
                     }
@@ -95,28 +95,17 @@ impl Session {
         });
         let threads = Arc::clone(&self.threads);
         let source = Source::Streams { receiver, _threads: threads, work, plan, finished, peak, bounds };
-        Ok(Answer {
-            schema,
-            source,
-            planning,
-            start,
-            rows: 0,
-            failed: false,
-            watches,
-            refusal: None,
-            memory,
-            change: None,
-        })
+        Ok(Answer::new(schema, source, (start, planning), watches, memory))
     }
 }
 
-/// What a statement runs in: a memory pool of its own.
+/// The context of one statement, with a memory pool of its own.
 fn task(state: &SessionState, pool: Arc<dyn MemoryPool>) -> Result<Arc<TaskContext>, DataFusionError> {
     let runtime = RuntimeEnvBuilder::from_runtime_env(state.runtime_env()).with_memory_pool(pool);
     Ok(Arc::new(TaskContext::from(state).with_runtime(runtime.build_arc()?)))
 }
 
-/// Starts all streams of a plan. The queues are to be read one after the other.
+/// Starts all streams of a plan. The queues must be read one after the other.
 ///
 /// Streams of a bare scan follow each other, so each gets a queue of its own and rows come in the order of the table. Where
 /// the plan deals rows out to streams they have no order to keep, and one stream that waits would make the others pile up
@@ -143,7 +132,7 @@ fn run_streams(
         });
         tasks.spawn(async move {
             while let Some(batch) = stream.next().await {
-                // An operator that has failed may be in any state: it isn't asked again.
+                // An operator that has failed may be in any state, so it isn't polled again.
                 let has_failed = batch.is_err();
                 if !sender.send(batch).await || has_failed {
                     return;

@@ -14,7 +14,7 @@ use crate::placeholders;
 use crate::tick::ShapedStatement;
 
 impl Session {
-    /// The tick plan of a statement in words, or why it has none.
+    /// The tick plan of a statement as text, or the reason why it has none.
     pub(super) fn describe_tick(&self, text: &str, parameters: &Parameters, stop: Stop<'_>) -> Option<String> {
         if !self.settings.tick_plans {
             return None;
@@ -49,13 +49,13 @@ impl Session {
         described.or_else(|| ShapedStatement::as_written(text, parameters).and_then(describe))
     }
 
-    /// Why a statement that ran didn't run as a tick plan, in words; `None` if it did. Nothing is planned for it.
+    /// The reason why a statement that ran isn't a tick plan, as text; `None` if it is. Nothing is planned.
     #[must_use]
     pub fn why_no_tick_plan(&self, text: &str, parameters: &Parameters) -> Option<String> {
         if !self.settings.tick_plans {
             return Some("tick plans are turned off".to_owned());
         }
-        let text = placeholders::numbered(text).ok()?;
+        let text = placeholders::number_placeholders(text).ok()?;
         let views = self.views();
         let text = self.rewritten(&views, &text, Stop::NEVER);
         let (text, _) = self.with_views(&views, &text, Stop::NEVER).ok()?;
@@ -64,7 +64,7 @@ impl Session {
     }
 }
 
-/// The answer of an `explain` with a row more, before the others.
+/// The answer of an `EXPLAIN` with one more row before the others.
 pub(super) fn with_tick_plan(mut answer: Answer, description: &str) -> Result<Answer> {
     answer.read_with_checks();
     let schema = answer.schema();
@@ -77,7 +77,7 @@ pub(super) fn with_tick_plan(mut answer: Answer, description: &str) -> Result<An
     Ok(with_rows(answer, schema, batches))
 }
 
-/// A tick plan that was run, and what that cost, in the place of its rows.
+/// The tick plan that ran, with its cost, in place of its rows.
 pub(super) fn with_metrics(mut answer: Answer, description: &str) -> Result<Answer> {
     answer.read_with_checks();
     answer.batches()?;
@@ -110,22 +110,13 @@ pub(super) fn with_metrics(mut answer: Answer, description: &str) -> Result<Answ
     Ok(answer)
 }
 
-/// An answer that was read, with other rows in the place of its own.
+/// An answer that was read, with other rows in place of its own.
 pub(super) fn with_rows(mut answer: Answer, schema: SchemaRef, batches: Vec<RecordBatch>) -> Answer {
     let stats = answer.stats();
     let read = ReadStats { scans: vec![stats.selection], bytes: stats.bytes_scanned, ..ReadStats::default() };
     let source = Source::Ready { batches: batches.into(), execution: answer.start.elapsed(), read, _memory: None };
-    let (planning, start, watches, memory) = (answer.planning, answer.start, Watches::default(), answer.memory.clone());
-    Answer {
-        schema,
-        source,
-        planning,
-        start,
-        rows: 0,
-        failed: false,
-        watches,
-        refusal: answer.refusal.take(),
-        memory,
-        change: None,
-    }
+    let times = (answer.start, answer.planning);
+    let mut shown = Answer::new(schema, source, times, Watches::default(), answer.memory.clone());
+    shown.refusal = answer.refusal.take();
+    shown
 }

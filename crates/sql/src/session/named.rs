@@ -16,14 +16,14 @@ use crate::error::{Error, Result};
 use crate::named_statements::NamedStatement;
 use crate::statements;
 
-/// Replaces, while a statement is checked, a placeholder where only a literal is allowed.
+/// A literal that replaces a placeholder while a statement is checked, where only a literal is allowed.
 const LITERAL: &str = "'1 minute'";
 
 impl Session {
-    /// Plans the statement of a `PREPARE`, so that its faults are known before the first `EXECUTE`.
+    /// Plans the statement of a `PREPARE`, so that its errors are reported before the first `EXECUTE`.
     ///
     /// # Errors
-    /// [`Error::Statement`] and [`Error::Store`] for a statement that no values make sound.
+    /// [`Error::Statement`] and [`Error::Store`] for a statement that is faulty whatever its values are.
     pub fn check_named(&self, statement: &NamedStatement, stop: Stop<'_>) -> Result<()> {
         let NamedStatement::Prepare { types, text, .. } = statement else { return Ok(()) };
         if matches!(copy_to(text), Ok(Some(_))) {
@@ -45,10 +45,10 @@ impl Session {
     }
 }
 
-/// A failure, if it is one of these.
-fn only(checked: Result<()>, is_told: impl Fn(&Error) -> bool) -> Result<()> {
+/// Passes on only the errors for which `is_final` holds.
+fn only(checked: Result<()>, is_final: impl Fn(&Error) -> bool) -> Result<()> {
     match checked {
-        Err(error) if is_told(&error) => Err(error),
+        Err(error) if is_final(&error) => Err(error),
         _ => Ok(()),
     }
 }
@@ -74,7 +74,7 @@ fn with_types(text: &str, types: &[String]) -> String {
     with_values(text, &typed.collect::<Vec<_>>())
 }
 
-/// The statement with values in the place of the first placeholders.
+/// The statement with values in place of its first placeholders.
 fn with_values(text: &str, values: &[String]) -> String {
     let Ok(tokens) = Tokenizer::new(&GenericDialect {}, text).with_unescape(false).tokenize() else {
         return text.to_owned();

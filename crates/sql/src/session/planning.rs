@@ -44,8 +44,8 @@ impl Session {
         self.states.shared()
     }
 
-    /// Waits for what is done on a thread of the session, whose stack is large enough for deep expressions: by a plain channel, on which any caller
-    /// may wait, one within an executor too.
+    /// Waits for a future on a thread of the session, whose stack is large enough for deep expressions. It waits on a plain channel, so any caller
+    /// may wait, also one within an executor.
     pub(super) fn wait_for<T: Send + 'static>(
         &self,
         bounds: &StatementBounds,
@@ -59,7 +59,7 @@ impl Session {
         bounds.wait(&receiver, stop)
     }
 
-    /// What `work` makes of the state that all statements share, on such a thread.
+    /// Runs `work` with the state that all statements share, on a thread of the session.
     pub(crate) fn on_own_threads<T: Send + 'static>(
         &self,
         stop: Stop<'_>,
@@ -69,7 +69,7 @@ impl Session {
         self.wait_for(&StatementBounds::new(self.pool().0), stop, async move { work(state) })
     }
 
-    /// Waits for what is done with that state on such a thread.
+    /// Waits for work with that state on such a thread.
     pub(crate) fn planned_by<F: Future<Output = Result<(), DataFusionError>> + Send + 'static>(
         &self,
         stop: Stop<'_>,
@@ -79,7 +79,7 @@ impl Session {
         done.map_err(|error| Error::from_datafusion(error, self.settings.memory_bytes))
     }
 
-    /// What `take` makes of a statement's logical plan, planned on the session's threads until `stop` says so.
+    /// Plans a statement on the session's threads until `stop` says so, and returns what `take` makes of its logical plan.
     pub(crate) fn planned<T: Send + 'static>(
         &self,
         text: String,
@@ -88,7 +88,7 @@ impl Session {
         take: impl FnOnce(&SessionState, LogicalPlan) -> Result<T, DataFusionError> + Send + 'static,
     ) -> Result<T> {
         let session = self.clone();
-        let text = placeholders::numbered(&text)?;
+        let text = placeholders::number_placeholders(&text)?;
         let text = self.with_views(&self.views(), &text, stop)?.0.into_owned();
         let planned = async move { session.plan_and_take(&text, parameters, take).await };
         self.wait_for(&StatementBounds::new(self.pool().0), stop, planned)?
@@ -107,7 +107,7 @@ impl Session {
         take(&state, plan).map_err(wrap)
     }
 
-    /// Plans a statement to see whether it runs as a tick plan. What is wrong with one that can't be planned is said.
+    /// Plans a statement to see whether it runs as a tick plan. The error of a statement that can't be planned is returned.
     pub(super) fn learn(&self, statement: &Arc<ShapedStatement>, stop: Stop<'_>) -> Result<(), String> {
         let (statements, state, statement) =
             (Arc::clone(&self.statements), self.states.shared(), Arc::clone(statement));
@@ -116,7 +116,7 @@ impl Session {
         learnt.unwrap_or_else(|error| Err(error.to_string()))
     }
 
-    /// The logical plan of a statement, how its names are spelt, and whether its joins were rewritten.
+    /// The logical plan of a statement, the spelling of its names, and whether its joins were rewritten.
     pub(super) async fn plan_logically(
         &self,
         state: &SessionState,
@@ -143,7 +143,7 @@ impl Session {
         Ok((PlannedStatement { plan, state, watches, planning: start.elapsed() }, spellings))
     }
 
-    /// An unknown table as the store reports it: with the names of the tables and views there are.
+    /// The store's error for an unknown table, which lists the tables and views that exist.
     fn name_tables(&self, error: Error) -> Error {
         let Error::Statement { message } = &error else { return error };
         let table = message.strip_prefix("table 'splay.public.").and_then(|rest| rest.strip_suffix("' not found"));
@@ -153,14 +153,14 @@ impl Session {
         }
     }
 
-    /// That there is no table of a name, and which there are.
+    /// The error for an unknown table, which lists the existing ones.
     pub(crate) fn no_such_table(&self, table: &str) -> Error {
         let named = || -> splay_store::Result<Vec<String>> {
             let mut existing = self.database.tables()?;
             if let Some(guard) = self.caller.veil() {
                 existing.retain(|name| guard.sees(name));
             }
-            // The name may be that of a view whose definition is damaged, which the error then tells.
+            // The name may be that of a view with a damaged definition, which the error then reports.
             let views = self.database.views()?;
             let is_read = |view: &&View| self.caller.veil().is_none_or(|guard| guard.reads_view(view));
             existing.extend(views.iter().filter(is_read).map(|view| view.name.clone()));
@@ -173,7 +173,7 @@ impl Session {
     }
 }
 
-/// The logical plan of a statement, how its names are spelt, and whether its joins were rewritten.
+/// The logical plan of a statement, the spelling of its names, and whether its joins were rewritten.
 pub(crate) async fn logical_plan(
     state: &SessionState,
     text: &str,
@@ -190,7 +190,7 @@ pub(crate) async fn logical_plan(
     Ok((plan, spellings, rewritten.is_some()))
 }
 
-/// What watches over the files of the tables that a plan reads.
+/// The watches over the files of the tables that a plan reads.
 pub(super) fn watches(plan: &LogicalPlan) -> Result<Watches, DataFusionError> {
     let mut result = Watches::default();
     plan.walk_steps(|node| {
@@ -205,7 +205,7 @@ pub(super) fn watches(plan: &LogicalPlan) -> Result<Watches, DataFusionError> {
     Ok(result)
 }
 
-/// Learns the columns' spellings from the tables that a plan reads.
+/// Records the spelling of columns in the tables that a plan reads.
 pub(crate) fn learn_columns(plan: &LogicalPlan, spellings: &mut Spellings) -> Result<(), DataFusionError> {
     plan.walk_steps(|node| {
         if let LogicalPlan::TableScan(scan) = node
@@ -224,7 +224,7 @@ pub(crate) fn learn_columns(plan: &LogicalPlan, spellings: &mut Spellings) -> Re
 }
 
 impl Parameters {
-    /// A plan with values in the place of its placeholders, each of which needs one.
+    /// A plan with values in place of its placeholders; each needs one.
     fn put_into(self, plan: LogicalPlan, wrap: impl Fn(DataFusionError) -> Error) -> Result<LogicalPlan> {
         let values = match self {
             Parameters::None => None,

@@ -37,11 +37,11 @@ use crate::summary::Summary;
 use crate::tick::{ExplainQuery, TickStatements, with_tick_parts_of};
 use crate::views;
 
-/// How a statement runs, with the lines that EXPLAIN shows for it: leaves and reasons.
+/// The plan of a statement, with the lines that EXPLAIN shows for it: leaves and reasons.
 enum SlicePlan {
-    /// What is above its leaves, planned.
+    /// The plan above the leaves.
     Sliced(Box<PlannedStatement>, Spellings, String),
-    /// By this session alone.
+    /// This session runs it alone.
     Whole(String),
 }
 
@@ -62,7 +62,7 @@ impl Session {
         })
     }
 
-    /// Runs a statement whose parts run on slices, by `run`. What can't be cut runs here.
+    /// Runs a statement in slices, with `run` for the leaves. The rest runs here.
     ///
     /// # Errors
     /// Those of [`Session::sql`].
@@ -254,7 +254,7 @@ impl Session {
 #[derive(Debug)]
 pub struct LeafRows {
     answer: Answer,
-    /// The columns of the answer that are needed; `None` if these are all.
+    /// The columns of the answer that are needed; `None` for all.
     columns: Option<Vec<usize>>,
     schema: SchemaRef,
 }
@@ -297,7 +297,7 @@ fn texts(rows: &[(&str, &str)]) -> Result<RecordBatch> {
         .map_err(|error| Error::Internal { message: error.to_string() })
 }
 
-/// The slices of a part along its axes: ranges of dates first, and of symbols where these aren't enough.
+/// The slices of a part along its axes: ranges of dates first, and ranges of symbols if these aren't enough.
 fn slices(tables: &[TableSnapshot], axes: &[Axis], slicing: SliceSettings) -> Result<Vec<Slice>> {
     let by = |axis| axes.contains(&axis);
     let is_cut = |table: &&TableSnapshot| {
@@ -326,7 +326,7 @@ fn slices(tables: &[TableSnapshot], axes: &[Axis], slicing: SliceSettings) -> Re
     Ok(dates.iter().flat_map(|dates| ranges.iter().map(move |symbols| slice(dates, symbols))).collect())
 }
 
-/// Ranges of dates with about equally many rows, which leave no date out.
+/// Ranges of dates with about equally many rows, which together cover all dates.
 fn date_ranges(tables: &[TableSnapshot], slice_count: usize) -> Vec<Option<(i32, i32)>> {
     let mut rows: std::collections::BTreeMap<i32, u64> = std::collections::BTreeMap::new();
     for partition in tables.iter().filter(|table| table.spec().is_cut_by_date()).flat_map(TableSnapshot::partitions) {

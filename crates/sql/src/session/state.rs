@@ -36,16 +36,16 @@ use crate::query_values::QueryValues;
 use crate::semi_joins::DistinctInnerSide;
 use crate::unpivot::UnpivotPlanner;
 
-/// Most keys of a join's small side that narrow the scan of its large one each by itself, and the bytes that they may take.
+/// Most keys of a join's small side that narrow the scan of its large side one by one, and their largest size in bytes.
 const JOIN_KEYS_MAX: usize = 20_000;
 const JOIN_KEYS_BYTES_MAX: usize = 1 << 20;
 
 /// DataFusion's state: functions, rules and the catalog.
 ///
-/// A trait object, since the compiler proves for each future that holds a session that it can go to another thread, and would look
-/// into each type of DataFusion's and of the SQL parser's for that: half a minute in the server alone.
+/// A trait object: otherwise the compiler would examine all types of DataFusion and of the SQL parser for each future that holds a session, to prove
+/// that it can move to another thread, which takes half a minute in the server alone.
 pub(super) trait StatementStates: Send + Sync {
-    /// The state that all statements share, for what doesn't ask for the time: parsing, and the resolution of names and types.
+    /// The state that all statements share, for work that doesn't depend on the time: parsing, and the resolution of names and types.
     fn shared(&self) -> Arc<SessionState>;
 
     /// A state for one statement, whose `now()` is the time of this call. Copies the tables of functions, some 100 microseconds.
@@ -64,7 +64,7 @@ impl StatementStates for Arc<SessionState> {
     }
 }
 
-/// The state for sessions of these settings, which sees what a guard lets through; with PostgreSQL's catalogue where asked for.
+/// The states for sessions with these settings and the rights of a guard; with PostgreSQL's catalogue if requested.
 pub(super) fn states(
     database: &Database,
     settings: &SessionSettings,
@@ -77,7 +77,7 @@ pub(super) fn states(
     Ok(Arc::new(state))
 }
 
-/// What statements are planned in, and the tables that they find.
+/// The state in which statements are planned, with the tables that they find.
 fn state(
     database: &Database,
     settings: &SessionSettings,
@@ -92,7 +92,7 @@ fn state(
         .with_batch_size(settings.batch_rows.max(1))
         .with_default_catalog_and_schema("splay", "public")
         .with_create_default_catalog_and_schema(false)
-        // Merging sorted streams is cheaper than sorting what is sorted.
+        // Merging sorted streams is cheaper than sorting again.
         .with_prefer_existing_sort(true);
     config.options_mut().sql_parser.map_string_types_to_utf8view = false;
     // `now()`, `x::timestamptz` and `to_timestamp` are instants, as the times of tables are.

@@ -25,7 +25,7 @@ pub(crate) struct SliceablePart {
 }
 
 impl SliceablePart {
-    /// What two processes compare that plan the same text.
+    /// A digest that two processes compare to see that they planned the same text alike.
     pub(crate) fn digest(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         self.plan.display_indent_schema().to_string().hash(&mut hasher);
@@ -45,12 +45,12 @@ impl SliceablePart {
     }
 }
 
-/// A statement's plan in two: leaves, and what is done with their rows.
+/// A statement's plan in two parts: leaves, and the rest, which processes their rows.
 #[derive(Debug)]
 pub(crate) struct CutPlan {
     pub(crate) top: LogicalPlan,
     pub(crate) parts: Vec<SliceablePart>,
-    /// Why parts aren't cut, or not along every axis.
+    /// The reasons why parts aren't cut, or not along every axis.
     pub(crate) reasons: Vec<String>,
 }
 
@@ -90,7 +90,7 @@ impl Cutter {
                 return Ok(plan);
             }
             match &plan {
-                // The whole statement is planned as it is written, with a tick plan if it has one.
+                // The whole statement is planned as written, with a tick plan if it has one.
                 LogicalPlan::Sort(sort) if plan == self.root => {
                     let mut sort = sort.clone();
                     sort.input = Arc::new(self.leaf(plan, axes)?);
@@ -142,7 +142,7 @@ impl Cutter {
         Ok(plan.map_children(|child| Ok(Transformed::yes(self.cut(child)?)))?.data)
     }
 
-    /// The axes along which a plan may be cut; notes why not along others.
+    /// The axes along which a plan may be cut; records the reasons against the others.
     fn axes(&mut self, plan: &LogicalPlan) -> Result<Vec<Axis>> {
         let mut axes = Vec::new();
         for axis in [Axis::Symbol, Axis::Date] {
@@ -169,7 +169,7 @@ impl Cutter {
         Ok(leaf)
     }
 
-    /// The first rows of an order: the first ones of each slice, then of these.
+    /// The first rows in an order: the first ones of each slice, and then the first of these.
     fn limit(&mut self, limit: Limit) -> Result<LogicalPlan> {
         let number = match (limit.get_skip_type()?, limit.get_fetch_type()?) {
             (SkipType::Literal(skip), FetchType::Literal(Some(fetch))) => skip.checked_add(fetch),
@@ -179,7 +179,7 @@ impl Cutter {
             self.note("a limit that isn't a number");
             return Ok(LogicalPlan::Limit(limit));
         };
-        // Projections between the limit and the sort leave rows and their order as they are.
+        // Projections between the limit and the sort change neither rows nor their order.
         let mut sorted = limit.input.as_ref();
         while let LogicalPlan::Projection(projection) = sorted {
             sorted = &projection.input;
@@ -212,14 +212,14 @@ impl Cutter {
     }
 }
 
-/// Whether a part does something that is better done where the rows are.
+/// Whether a part does work that is better done near the rows.
 fn is_worth_it(plan: &LogicalPlan) -> Result<bool> {
     plan.exists(|node| {
         Ok(!matches!(node, LogicalPlan::TableScan(_) | LogicalPlan::SubqueryAlias(_) | LogicalPlan::Projection(_)))
     })
 }
 
-/// Whether a plan gives its rows in an order of its own, which slices don't have among each other.
+/// Whether a plan has an order of its own, which slices don't preserve.
 fn is_sorted(plan: &LogicalPlan) -> bool {
     match plan {
         LogicalPlan::Sort(_) => true,

@@ -45,7 +45,7 @@ pub struct Leaf {
     pub digest: u64,
     /// The columns of the part that the statement uses.
     pub columns: Vec<usize>,
-    /// These columns.
+    /// The schema of these columns.
     pub schema: SchemaRef,
     /// The commits of the tables.
     pub commits: BTreeMap<String, CommitPin>,
@@ -55,19 +55,19 @@ pub struct Leaf {
     pub plan: String,
 }
 
-/// What runs leaves.
+/// Runs the leaves of a cut plan.
 pub trait RunLeaves: std::fmt::Debug + Send + Sync {
-    /// A plan with the rows of all slices of a leaf, in any order.
+    /// A plan that returns the rows of all slices of a leaf, in any order.
     ///
     /// # Errors
     /// If there is none to be had.
     fn plan(&self, leaf: Leaf) -> Result<Arc<dyn ExecutionPlan>>;
 }
 
-/// Into how many slices leaves are cut.
+/// The number of slices of leaves.
 #[derive(Debug, Clone, Copy)]
 pub struct SliceSettings {
-    /// The number of slices, if there are rows enough.
+    /// The number of slices, if there are enough rows.
     pub slices: usize,
     /// Rows of the tables below which another slice costs more than it saves.
     pub slice_rows_min: u64,

@@ -19,10 +19,10 @@ use crate::joins;
 use crate::provider::TickTable;
 use crate::pushdown::is_text;
 
-/// Calls that fill gaps. What they mean depends on the steps around them.
+/// Calls that fill gaps. Their meaning depends on the steps around them.
 pub(super) const GAP_FILLS: [&str; 4] = ["time_bucket_gapfill", SAMPLE_FILL, "locf", "interpolate"];
 
-/// What tables are cut along.
+/// The dimension along which tables are cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Axis {
     Symbol,
@@ -38,10 +38,10 @@ impl Axis {
     }
 }
 
-/// How a plan stands to slices along an axis.
+/// The relation of a plan's rows to slices along an axis.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum AxisFit {
-    /// The rows of all slices together are its rows. With the columns that say in which slice a row is.
+    /// The rows of all slices together are its rows. With the columns that determine a row's slice.
     Cut(BTreeSet<usize>),
     /// Every slice has all of the plan's rows.
     Whole,
@@ -51,7 +51,7 @@ pub(super) enum AxisFit {
 
 use AxisFit::{Cut, No, Whole};
 
-/// How a plan stands to slices along an axis.
+/// The relation of a plan's rows to slices along an axis.
 pub(super) fn along(plan: &LogicalPlan, axis: Axis) -> Result<AxisFit> {
     if let Some(reason) = unfit(plan)? {
         return Ok(No(reason));
@@ -81,7 +81,7 @@ pub(super) fn along(plan: &LogicalPlan, axis: Axis) -> Result<AxisFit> {
     })
 }
 
-/// What keeps the expressions of a node from slices.
+/// The reason why a node's expressions can't be computed slice by slice; `None` if they can.
 fn unfit(plan: &LogicalPlan) -> Result<Option<String>> {
     let mut reason = None;
     for expr in plan.expressions() {
@@ -94,7 +94,7 @@ fn unfit(plan: &LogicalPlan) -> Result<Option<String>> {
                 Expr::ScalarFunction(call) if call.func.name() == SAMPLE_FILL => {
                     Some("gaps are filled between the first and the last row of all".to_owned())
                 }
-                // Each series over its own rows; `cut.rs` sees to it that no cut parts them.
+                // Each series is filled over its own rows; `cut.rs` makes sure that no cut splits a series.
                 Expr::ScalarFunction(call) if GAP_FILLS.contains(&call.func.name()) => None,
                 Expr::ScalarFunction(call) if call.func.signature().volatility != Volatility::Immutable => {
                     Some(format!("{} is computed once for the statement", call.func.name()))
@@ -141,7 +141,7 @@ fn of_table(scan: &TableScan, axis: Axis) -> AxisFit {
     fit.unwrap_or_else(|| No(format!("{} isn't a table of the database", scan.table_name)))
 }
 
-/// The position of the column that an expression is, as it is or under another name.
+/// The position of the column that an expression stands for, possibly under another name.
 fn column_of(expr: &Expr, input: &LogicalPlan) -> Option<usize> {
     match expr {
         Expr::Column(column) => input.schema().maybe_index_of_column(column),
@@ -250,7 +250,7 @@ fn of_join(join: &Join, axis: Axis) -> Result<AxisFit> {
             if !by_keys && !join.filter.iter().flat_map(split_conjunction).any(is_by_condition) {
                 return Ok(No(format!("a join that isn't by {}", axis.name())));
             }
-            // Rows without a partner have nulls for it, in every slice.
+            // Rows without a partner have nulls there, in every slice.
             match join.join_type {
                 Inner => Cut(&of_left | &shift(&of_right)),
                 Left | LeftSemi | LeftAnti | LeftMark => Cut(of_left),

@@ -10,10 +10,10 @@ use datafusion::datasource::{TableType, provider_as_source};
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, col};
 use datafusion::physical_plan::ExecutionPlan;
 
-/// Makes the plan of a leaf for the columns that are read.
+/// Builds the plan of a leaf for the columns that are read.
 pub(crate) type PlanLeaf = Box<dyn Fn(Vec<usize>, SchemaRef) -> Result<Arc<dyn ExecutionPlan>> + Send + Sync>;
 
-/// Where a leaf's plan comes from, once that is settled.
+/// The source of a leaf's plan, set once it is settled.
 #[derive(Default)]
 pub(crate) struct LeafSource(Mutex<Option<PlanLeaf>>);
 

@@ -23,10 +23,10 @@ const UNORDERED: [&str; 5] = ["count", "sum", "min", "max", "avg"];
 
 /// The two halves of a grouping.
 pub(super) struct TwoPhaseGrouping {
-    /// What is computed of each slice.
+    /// The part of the plan that each slice computes.
     pub(super) first: LogicalPlan,
     groups: usize,
-    /// How each aggregate is computed from the columns of the first phase, which follow its groups.
+    /// The final aggregates, over the columns of the first phase that follow its groups.
     last: Vec<FinalAggregate>,
     original: Aggregate,
 }
@@ -34,12 +34,12 @@ pub(super) struct TwoPhaseGrouping {
 enum FinalAggregate {
     Count(usize),
     Sum(usize),
-    /// By the same function.
+    /// Aggregated by the same function.
     Same(AggregateFunction, usize),
     Mean(usize, usize),
 }
 
-/// Whether all aggregates of a grouping give the same whatever order the rows come in.
+/// Whether the aggregates of a grouping don't depend on the order of the rows.
 pub(super) fn is_unordered(aggregate: &Aggregate) -> bool {
     aggregate.aggr_expr.iter().all(|expr| match expr.clone().unalias() {
         Expr::AggregateFunction(call) => UNORDERED.contains(&call.func.name()) && call.params.order_by.is_empty(),
@@ -47,7 +47,7 @@ pub(super) fn is_unordered(aggregate: &Aggregate) -> bool {
     })
 }
 
-/// The halves of a grouping, or why there are none.
+/// The halves of a grouping, or the reason why it can't be split.
 pub(super) fn halves(aggregate: &Aggregate) -> Result<Result<TwoPhaseGrouping, String>> {
     if aggregate.group_expr.iter().any(|expr| matches!(expr, Expr::GroupingSet(_))) {
         return Ok(Err("grouping sets aren't split".to_owned()));
@@ -106,7 +106,7 @@ pub(super) fn halves(aggregate: &Aggregate) -> Result<Result<TwoPhaseGrouping, S
 }
 
 impl TwoPhaseGrouping {
-    /// The grouping over the rows of all slices, or `None` if a type would be another one.
+    /// The grouping over the rows of all slices; `None` if a type would change.
     pub(super) fn over(&self, leaf: LogicalPlan) -> Result<Option<LogicalPlan>> {
         let of_leaf: Vec<Expr> = leaf.schema().columns().into_iter().map(Expr::Column).collect();
         let (groups, values) = of_leaf.split_at(self.groups);

@@ -13,7 +13,7 @@ use crate::error::{Result, fault};
 /// Name of the call.
 pub(crate) const SAMPLE: &str = "__sample_by";
 
-/// Units, and what they are called in intervals. Capitals count.
+/// Units, and their names in intervals. Case matters.
 const UNITS: [(&str, &str); 10] = [
     ("n", "nanoseconds"),
     ("U", "microseconds"),
@@ -27,7 +27,7 @@ const UNITS: [(&str, &str); 10] = [
     ("y", "years"),
 ];
 
-/// The clause in texts.
+/// The clause, as texts.
 struct Clause {
     width: String,
     time: Option<String>,
@@ -39,7 +39,7 @@ struct Clause {
     fills: Vec<(&'static str, String)>,
 }
 
-/// Rewrites the clause that begins at a place, if one does.
+/// Rewrites the clause that begins at a position, if one does.
 ///
 /// # Errors
 /// [`Error::Statement`](crate::Error::Statement) for a clause that isn't complete.
@@ -101,7 +101,7 @@ impl Clause {
     }
 }
 
-/// The width as an interval, and the place behind it.
+/// The width as an interval, and the position behind it.
 fn width(tokens: &[Token], at: usize) -> Option<(String, usize)> {
     let (number, place) = match tokens.get(at)? {
         Token::Number(number, false) => (number.parse::<u32>().ok().filter(|number| *number > 0)?, at + 1),
@@ -112,7 +112,7 @@ fn width(tokens: &[Token], at: usize) -> Option<(String, usize)> {
     Some((format!("INTERVAL '{number} {unit}'"), place + 1))
 }
 
-/// Takes an expression up to the next word of the clause.
+/// Reads an expression up to the next word of the clause.
 fn take(tokens: &[Token], from: usize, into: &mut Option<String>, what: &str) -> Result<usize> {
     let mut depth = 0usize;
     let mut end = from;
@@ -169,7 +169,7 @@ fn fills(tokens: &[Token], from: usize, clause: &mut Clause) -> Result<usize> {
     fault("SAMPLE BY: FILL( lacks its bracket")
 }
 
-/// A kind of fill, and what it takes.
+/// A kind of fill, and its value.
 fn fill(tokens: &[Token]) -> Result<(&'static str, String)> {
     let none = || "NULL".to_owned();
     let first = solid(tokens, 0);
@@ -194,15 +194,15 @@ fn alignment(tokens: &[Token], at: usize, clause: &mut Clause) -> Result<usize> 
         return fault("SAMPLE BY … ALIGN TO takes CALENDAR or FIRST OBSERVATION");
     };
     if let Some(place) = behind(tokens, end, &["time", "zone"]) {
-        (clause.zone, end) = quoted(tokens, place, "TIME ZONE")?;
+        (clause.zone, end) = quoted_text(tokens, place, "TIME ZONE")?;
     }
     if let Some(place) = behind(tokens, end, &["with", "offset"]) {
-        (clause.offset, end) = quoted(tokens, place, "WITH OFFSET")?;
+        (clause.offset, end) = quoted_text(tokens, place, "WITH OFFSET")?;
     }
     Ok(end)
 }
 
-fn quoted(tokens: &[Token], at: usize, what: &str) -> Result<(Option<String>, usize)> {
+fn quoted_text(tokens: &[Token], at: usize, what: &str) -> Result<(Option<String>, usize)> {
     let place = solid(tokens, at);
     match tokens.get(place) {
         Some(token @ Token::SingleQuotedString(_)) => Ok((Some(token.to_string()), place + 1)),
@@ -210,7 +210,7 @@ fn quoted(tokens: &[Token], at: usize, what: &str) -> Result<(Option<String>, us
     }
 }
 
-/// Takes a `TIMESTAMP(column)` out of the `FROM` before a place, and gives the column to the call there.
+/// Moves a `TIMESTAMP(column)` from the `FROM` before a position into the call there.
 fn designate(tokens: &mut Vec<Token>, at: usize) -> Result<()> {
     let mut depth = 0usize;
     let mut named = None;

@@ -9,7 +9,7 @@ use super::{has_alias, is_word, solid};
 use crate::error::{Result, fault};
 use crate::times::full_time;
 
-/// Rewrites `AT` at a place, if it stands between a table and a commit or a time.
+/// Rewrites `AT` at a position, if it is between a table and a commit or a time.
 ///
 /// # Errors
 /// [`Error::Statement`](crate::Error::Statement) for a commit that is no number.

@@ -9,7 +9,7 @@ use datafusion::sql::sqlparser::tokenizer::Token;
 use super::{ENDS, before, behind, is_word, solid};
 use crate::error::{Result, fault};
 
-/// Rewrites the statement that begins at a place, if one does.
+/// Rewrites the statement that begins at a position, if one does.
 ///
 /// # Errors
 /// [`Error::Statement`](crate::Error::Statement) for one that isn't complete.
@@ -48,7 +48,7 @@ pub(super) fn rewrite(tokens: &mut Vec<Token>, at: usize) -> Result<bool> {
     Ok(true)
 }
 
-/// The place of the first of some words that no bracket is around.
+/// The position of the first of some words outside of brackets.
 fn find(tokens: &[Token], from: usize, words: &[&str]) -> Option<usize> {
     let end = end_of(tokens, from);
     let mut depth = 0usize;
@@ -62,7 +62,7 @@ fn find(tokens: &[Token], from: usize, words: &[&str]) -> Option<usize> {
     })
 }
 
-/// Where the query ends that a place is in.
+/// The position where the query around a token ends.
 fn end_of(tokens: &[Token], from: usize) -> usize {
     let mut depth = 0usize;
     for (place, token) in tokens.iter().enumerate().skip(from) {
@@ -77,7 +77,7 @@ fn end_of(tokens: &[Token], from: usize) -> usize {
     tokens.len()
 }
 
-/// The source, and whether nulls stay.
+/// The source, with or without rows of nulls.
 fn with_nulls(tokens: &[Token], from: usize, on: usize) -> (String, &'static str) {
     match find(&tokens[..on], from, &["include"]) {
         Some(place) if behind(tokens, place, &["include", "nulls"]).is_some() => {

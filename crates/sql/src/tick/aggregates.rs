@@ -17,7 +17,7 @@ use splay_engine::{AggregateKernel, Error, KernelAccumulator, Result};
 
 use super::convert::{UnsupportedExpr, unknown};
 
-/// An aggregate of DataFusion's with the types of its arguments.
+/// An aggregate of DataFusion with the types of its arguments.
 #[derive(Debug)]
 pub(super) struct AggregateOf {
     expr: Arc<AggregateFunctionExpr>,
@@ -25,7 +25,7 @@ pub(super) struct AggregateOf {
 }
 
 impl AggregateOf {
-    /// The aggregate of a call whose result is a `result`; its arguments are those of the call.
+    /// The aggregate of a call with the type of its result; its arguments are those of the call.
     pub fn new(call: &AggregateCall, schema: &DFSchema, result: &DataType) -> Result<AggregateOf, UnsupportedExpr> {
         let (name, params) = (call.func.name(), &call.params);
         if depends_on_order(name) {
@@ -70,7 +70,7 @@ impl AggregateOf {
     }
 }
 
-/// Whether the result differs with the order in which rows come.
+/// Whether the result depends on the order of the rows.
 fn depends_on_order(name: &str) -> bool {
     matches!(
         name,
@@ -96,7 +96,7 @@ impl AggregateKernel for AggregateOf {
         let state: Box<dyn GroupsAccumulator> = if self.expr.groups_accumulator_supported() {
             self.expr.create_groups_accumulator().map_err(failed)?
         } else {
-            // Refused now rather than at the first row.
+            // An error appears here instead of at the first row.
             self.expr.create_accumulator().map_err(failed)?;
             Box::new(StatePerGroup { expr: Arc::clone(&self.expr), states: Vec::new(), bytes: 0 })
         };
@@ -205,12 +205,12 @@ struct State {
 }
 
 impl State {
-    /// Makes room for groups, none of whose rows may have come.
+    /// Makes room for groups, which may have no rows yet.
     fn grow(&mut self, total: usize) -> Result<()> {
         self.state.update_batch(&self.nothing(), &[], None, total).map_err(failed)
     }
 
-    /// Has the state note which groups have values: without a filter DataFusion takes it that each group has a row.
+    /// Makes the state record which groups have values: without a filter DataFusion assumes that each group has a row.
     fn expect_empty_groups(&mut self) -> Result<()> {
         let filter = BooleanArray::from(Vec::<bool>::new());
         self.state.update_batch(&self.nothing(), &[], Some(&filter), 0).map_err(failed)

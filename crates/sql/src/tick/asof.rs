@@ -13,7 +13,7 @@ use crate::joins::AsofParts;
 use crate::pushdown::is_text;
 
 impl Recogniser<'_> {
-    /// A join over a left side that may be narrower than its own.
+    /// An as-of join. The left side may have fewer columns than that of the plan.
     pub(super) fn asof(
         &mut self,
         join: &Join,
@@ -54,7 +54,7 @@ impl Recogniser<'_> {
         Ok(Stage::Frame(Plan::Asof { input: Box::new(input), asof: Box::new(asof) }))
     }
 
-    /// What of the left must equal the symbol of a right table, whose columns are `columns`, and what other columns of it.
+    /// The expressions of the left side that must equal the symbol and other columns of a right table; `columns` are its columns.
     pub(super) fn join_keys(
         &mut self,
         pairs: &[(Expr, Expr)],
@@ -92,7 +92,7 @@ pub(super) fn as_text<'a>(expr: &'a Expr, schema: &DFSchema) -> &'a Expr {
     }
 }
 
-/// Whether values of a type are equal where the engine finds them equal.
+/// Whether the engine's equality is that of SQL for values of a type.
 pub(super) fn can_be_key(data_type: &DataType) -> bool {
     match data_type {
         DataType::Dictionary(_, values) => **values == DataType::Utf8,

@@ -15,10 +15,10 @@ use super::convert::{UnsupportedExpr, unknown};
 use super::recognise::{Recogniser, Stage, instants, types};
 use crate::provider::TickTable;
 
-/// Rows of a table from which on those of a time are found along its order rather than by a hash table of their keys.
+/// Rows of a table from which on a search along its order is faster than a hash table of its keys.
 const ROWS_MIN: u64 = 16_384;
 
-/// The equalities of a join with a table's columns: the one with its time, and those that the search along its order takes as keys.
+/// The equalities of a join with a table's columns: the one with its time, and those that are keys of the search.
 struct TimePairs {
     spec: TableSpec,
     time: (Expr, Expr),
@@ -28,8 +28,8 @@ struct TimePairs {
 }
 
 impl Recogniser<'_> {
-    /// A join whose `pairs` of equal values have the time of a table on the right among them, and its symbol if it has one; `None` for others. What
-    /// else must hold of a pair is over the columns of the join.
+    /// A join whose `pairs` of equal values include the time of the right table, and its symbol if it has one; `None` for other joins. Further
+    /// conditions are over the columns of the join.
     pub(super) fn by_time(
         &mut self,
         join: &Join,
@@ -41,7 +41,7 @@ impl Recogniser<'_> {
         let is_inner = join.join_type == JoinType::Inner;
         let pairs = time_pairs(pairs, left_schema, &join.right);
         let Some(pairs) = pairs.filter(|pairs| is_inner || pairs.compared.is_empty()) else { return Ok(None) };
-        // What can't be searched for along the order may still be looked up.
+        // A join that can't search along the order may still look rows up.
         let Ok(asof) = self.at_equal_time(&pairs, left_schema, &join.right) else { return Ok(None) };
         let asof = AsofJoin { all_of_time: true, inner: is_inner, ..asof };
         let input = Box::new(self.stage(left)?.into_plan(left_schema));
@@ -59,8 +59,8 @@ impl Recogniser<'_> {
         })))
     }
 
-    /// What finds the keys of rows in a table along its order, if its time is one of them and it has enough rows; of each pair the first is the
-    /// table's. It leaves out rows without them, or with them where `has` is false.
+    /// The plan that finds the keys of rows in a table along its order. The table's time must be one of the keys, and the table must have enough
+    /// rows. The first of each pair is the table's column. The plan drops rows without a match, or, if `has` is false, rows with one.
     pub(super) fn keys_by_time(
         &mut self,
         pairs: &[(Expr, Expr)],
@@ -73,13 +73,13 @@ impl Recogniser<'_> {
         let Some(pairs) = pairs.filter(|pairs| pairs.compared.is_empty()) else { return Ok(None) };
         let Ok(asof) = self.at_equal_time(&pairs, schema, table) else { return Ok(None) };
         let time_type = pairs.time.1.get_type(table.schema()).map_err(|error| UnsupportedExpr(error.to_string()))?;
-        // Where there is none, the time of the row that was found is null.
+        // For a row without a match, the time of the found row is null.
         let time = TickExpr::Column(pairs.spec.time_position());
         let (outputs, types) = if has { (Vec::new(), Vec::new()) } else { (vec![time], vec![time_type]) };
         Ok(Some(AsofJoin { outputs, types, inner: has, ..asof }))
     }
 
-    /// The rows of a stage that such a search leaves.
+    /// The rows of a stage that the search keeps.
     pub(super) fn with_keys_by_time(&mut self, stage: Stage, schema: &DFSchema, keys: AsofJoin) -> Stage {
         let (width, has) = (schema.fields().len(), keys.inner);
         let search = Plan::Asof { input: Box::new(stage.into_plan(schema)), asof: Box::new(keys) };
@@ -91,7 +91,7 @@ impl Recogniser<'_> {
         Stage::Frame(Plan::Project { input: Box::new(filtered(search, none)), outputs })
     }
 
-    /// What finds for a row of the left the last row of a table with its time and keys, with the columns of the table's plan as outputs.
+    /// The plan that finds, for each left row, the last row of a table with the same time and keys. Its outputs are the columns of the table's plan.
     fn at_equal_time(
         &mut self,
         pairs: &TimePairs,
@@ -123,10 +123,10 @@ impl Recogniser<'_> {
     }
 }
 
-/// The pairs of a left value and one of a table's plan, if its time is among them, its symbol if it has one, and the table has enough rows.
+/// Pairs of a left value and one of a table's plan, if they include the table's time and, if it has one, its symbol, and the table has enough rows.
 fn time_pairs(pairs: &[(Expr, Expr)], left_schema: &DFSchema, table: &LogicalPlan) -> Option<TimePairs> {
-    let PlanTable { spec, rows, names } = stored(table)?;
-    // Whatever a filter leaves of them.
+    let PlanTable { spec, rows, names } = stored_table(table)?;
+    // Regardless of the rows that a filter removes.
     if rows < ROWS_MIN {
         return None;
     }
@@ -142,7 +142,7 @@ fn time_pairs(pairs: &[(Expr, Expr)], left_schema: &DFSchema, table: &LogicalPla
     if !has_symbol || !matches!(left_type, DataType::Timestamp(TimeUnit::Nanosecond, _)) {
         return None;
     }
-    // Conditions that can't be keys of the search are checked on the pairs that it finds.
+    // Equalities that can't be keys of the search are evaluated on the pairs that it finds.
     let is_key = |(_, key): &(Expr, Expr)| {
         name_of(key).is_some() && key.get_type(schema).is_ok_and(|data_type| can_be_key(&data_type))
     };
@@ -152,21 +152,21 @@ fn time_pairs(pairs: &[(Expr, Expr)], left_schema: &DFSchema, table: &LogicalPla
     Some(TimePairs { spec, time, keys, compared })
 }
 
-/// The table whose rows a plan's are.
+/// The table that a plan reads.
 struct PlanTable {
     spec: TableSpec,
     rows: u64,
-    /// Which column of it each of the plan's is.
+    /// The table's column behind each column of the plan.
     names: Vec<Option<String>>,
 }
 
-/// The table whose rows a plan's are, maybe with other names and not all of them.
-fn stored(plan: &LogicalPlan) -> Option<PlanTable> {
+/// The table that a plan reads, possibly with renamed columns and without some rows.
+fn stored_table(plan: &LogicalPlan) -> Option<PlanTable> {
     match plan {
-        LogicalPlan::SubqueryAlias(alias) => stored(&alias.input),
-        LogicalPlan::Filter(filter) => stored(&filter.input),
+        LogicalPlan::SubqueryAlias(alias) => stored_table(&alias.input),
+        LogicalPlan::Filter(filter) => stored_table(&filter.input),
         LogicalPlan::Projection(projection) => {
-            let table = stored(&projection.input)?;
+            let table = stored_table(&projection.input)?;
             let schema = projection.input.schema();
             let name = |expr: &Expr| match expr.clone().unalias() {
                 Expr::Column(column) => table.names[schema.index_of_column(&column).ok()?].clone(),

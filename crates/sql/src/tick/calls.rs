@@ -19,7 +19,7 @@ use splay_store::one_nan;
 
 use crate::bounds::most_bytes;
 
-/// Most bytes that the result of a call may have where they depend on more than the bytes of its arguments. Rows are evaluated some 65,536 at once.
+/// Largest result of a call in bytes, if its size depends on more than the bytes of the arguments. Some 65,536 rows are evaluated at once.
 const RESULT_BYTES_MAX: usize = 16 << 20;
 
 /// A scalar function with the types of its arguments.
@@ -43,13 +43,13 @@ impl ScalarFunction for ScalarCall {
                 Ok(match value {
                     Value::Array(array) => ColumnarValue::Array(with_one_nan(array)),
                     Value::Scalar(one) => {
-                        ColumnarValue::Scalar(ScalarValue::try_from_array(&with_one_nan(one), 0).map_err(failed)?)
+                        ColumnarValue::Scalar(ScalarValue::try_from_array(&with_one_nan(one), 0).map_err(function_error)?)
                     }
                 })
             })
             .collect::<Result<Vec<_>>>()?;
         let all_constant = args.iter().all(|argument| matches!(argument, ColumnarValue::Scalar(_)));
-        let bytes = most_bytes(self.name(), &args, rows).map_err(failed)?;
+        let bytes = most_bytes(self.name(), &args, rows).map_err(function_error)?;
         let needed = usize::try_from(bytes).unwrap_or(usize::MAX);
         if needed > RESULT_BYTES_MAX {
             return Err(Error::Memory { needed, limit: RESULT_BYTES_MAX });
@@ -61,14 +61,14 @@ impl ScalarFunction for ScalarCall {
             return_field: Arc::clone(&self.result),
             config_options: Arc::clone(&self.options),
         });
-        Ok(match result.map_err(failed)? {
+        Ok(match result.map_err(function_error)? {
             ColumnarValue::Array(array) if all_constant && array.len() == 1 => Value::Scalar(array),
             ColumnarValue::Array(array) => Value::Array(array),
-            ColumnarValue::Scalar(value) => Value::Scalar(value.to_array().map_err(failed)?),
+            ColumnarValue::Scalar(value) => Value::Scalar(value.to_array().map_err(function_error)?),
         })
     }
 
-    /// The nanoseconds, counted from the epoch, within which a part of a time, its text or its local date stays the same.
+    /// The grain in nanoseconds, counted from the epoch, within which a part of a time, its text or its local date stays the same.
     fn grain(&self, arguments: &[Option<&ArrayRef>]) -> Option<i64> {
         let (part_text, instant) = match (arguments, self.name()) {
             ([Some(part), None], "date_part" | "date_trunc") => (part, 1),
@@ -98,7 +98,7 @@ const MINUTE: i64 = 60_000_000_000;
 const HOUR: i64 = 60 * MINUTE;
 const DAY: i64 = 24 * HOUR;
 
-/// Nanoseconds, counted from the epoch, in which a part of the time of UTC stays the same.
+/// The grain in nanoseconds, counted from the epoch, of a part of a time in UTC.
 fn grain_of_part(part: &str) -> Option<i64> {
     match part.to_lowercase().as_str() {
         "minute" => Some(MINUTE),
@@ -126,8 +126,8 @@ fn grain_of_format(format: &str) -> Option<i64> {
     Some(grain)
 }
 
-/// Nanoseconds, counted from the epoch, in which a zone's clock stands as far from UTC. From 1973 on those of all named zones are whole quarters
-/// of an hour away; others say by how many minutes.
+/// The grain in nanoseconds, counted from the epoch, within which a zone's offset is constant. Since 1973 the offsets of all named zones have been
+/// whole quarters of an hour; other zones state theirs in minutes.
 fn grain_of_zone(zone: &str) -> i64 {
     match zone {
         "UTC" => i64::MAX,
@@ -136,21 +136,21 @@ fn grain_of_zone(zone: &str) -> i64 {
     }
 }
 
-/// A window function that looks at a whole partition.
+/// A window function that is evaluated on a whole partition.
 #[derive(Debug)]
 pub(super) struct WindowCall {
     function: Arc<WindowUDF>,
-    /// Type of each argument, and its value if that is a constant.
+    /// The type of each argument, and its value if it is a constant.
     arguments: Vec<(DataType, Option<ScalarValue>)>,
     ignore_nulls: bool,
     needs_peers: bool,
 }
 
 impl WindowCall {
-    /// The function of arguments of some types.
+    /// The function for arguments of some types.
     ///
     /// # Errors
-    /// What the function says against its arguments.
+    /// The function's own complaint about its arguments.
     pub fn new(
         function: Arc<WindowUDF>,
         arguments: Vec<(DataType, Option<ScalarValue>)>,
@@ -177,7 +177,7 @@ impl WindowCall {
         };
         let fields: Vec<FieldRef> = self.arguments.iter().map(field).collect();
         let args = PartitionEvaluatorArgs::new(&exprs, &fields, false, self.ignore_nulls);
-        self.function.partition_evaluator_factory(args).map_err(failed)
+        self.function.partition_evaluator_factory(args).map_err(function_error)
     }
 }
 
@@ -188,7 +188,7 @@ impl PartitionFunction for WindowCall {
             true => evaluator.evaluate_all_with_rank(rows, peers),
             false => evaluator.evaluate_all(arguments, rows),
         };
-        let result = result.map_err(failed)?;
+        let result = result.map_err(function_error)?;
         if result.len() == rows { Ok(result) } else { Err(Error::Function("a result of another length".to_owned())) }
     }
 
@@ -214,8 +214,8 @@ impl PartitionFunction for WindowCall {
                     .flat_map(|rank| repeat_n(number(rank.peers_before), rank.rows));
                 Some(Arc::new(UInt64Array::from_iter_values(ranks)))
             }
-            "lag" => self.shifted(arguments, partitions, 1)?,
-            "lead" => self.shifted(arguments, partitions, -1)?,
+            "lag" => self.shift_rows(arguments, partitions, 1)?,
+            "lead" => self.shift_rows(arguments, partitions, -1)?,
             _ => None,
         })
     }
@@ -229,13 +229,12 @@ impl PartitionFunction for WindowCall {
     }
 }
 
-/// Partitions of fewer rows, on average, are shifted together.
+/// Average rows of a partition below which partitions are shifted together.
 const SHIFTED_ROWS_MAX: usize = 256;
 
 impl WindowCall {
-    /// The values of the rows that stand so often before each row as the second argument says, or once, in its partition; null where there is
-    /// none. `None` if they are left to DataFusion.
-    fn shifted(&self, arguments: &[ArrayRef], partitions: &[Range<usize>], sign: i64) -> Result<Option<ArrayRef>> {
+    /// Shifts values within partitions by the second argument, or by one row; null where the partition ends. `None` if DataFusion has to do it.
+    fn shift_rows(&self, arguments: &[ArrayRef], partitions: &[Range<usize>], sign: i64) -> Result<Option<ArrayRef>> {
         let (Some(values), false) = (arguments.first(), self.ignore_nulls) else { return Ok(None) };
         let by = match self.arguments.get(1) {
             None => Some(1),
@@ -265,15 +264,15 @@ impl WindowCall {
     }
 }
 
-/// Rows of a partition that are equal in its order.
+/// The rows of a partition with equal sort keys.
 struct Rank {
     rows: usize,
-    /// How many rows of the partition are before them, and how many such ranks.
+    /// The number of rows of the partition before them, and the number of such ranks.
     before: usize,
     peers_before: usize,
 }
 
-/// The ranks of partitions one behind the other.
+/// The ranks of consecutive partitions.
 struct PartitionRanks;
 
 impl PartitionRanks {
@@ -290,7 +289,7 @@ impl PartitionRanks {
     }
 }
 
-fn failed(error: datafusion::error::DataFusionError) -> Error {
+fn function_error(error: datafusion::error::DataFusionError) -> Error {
     Error::Function(error.to_string())
 }
 

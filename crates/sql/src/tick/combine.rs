@@ -33,7 +33,7 @@ const LARGE_ROWS_MIN: u64 = 1 << 20;
 /// The part of a table's rows that a filter is expected to leave, as a divisor.
 const FILTERED_PART: u64 = 4;
 
-pub(super) fn failed(error: DataFusionError) -> UnsupportedExpr {
+pub(super) fn unsupported(error: DataFusionError) -> UnsupportedExpr {
     UnsupportedExpr(error.to_string())
 }
 
@@ -45,7 +45,7 @@ impl Recogniser<'_> {
         }
         if is_plain(join, JoinType::Inner)? || is_cross(join)? {
             let (mut join, remaining) = narrowed_sides(join, Some(predicate))?;
-            // Pairs for which the rest doesn't hold needn't be made.
+            // Pairs that fail the rest of the condition needn't be built.
             let (of_pairs, remaining): (Vec<_>, Vec<_>) = remaining.into_iter().partition(is_of_pairs);
             join.filter = conjunction(join.filter.into_iter().chain(of_pairs));
             let stage = self.lookup(&join, &join.left)?;
@@ -53,13 +53,13 @@ impl Recogniser<'_> {
         }
         let (mut of_left, mut remaining) = (Vec::new(), Vec::new());
         for condition in split_conjunction_owned(predicate.clone()) {
-            // A full join has rows whose left side is null.
+            // A full join has rows with nulls on the left side.
             let is_left = join.join_type != JoinType::Full && is_of(&condition, join.left.schema())?;
             if is_left { of_left.push(condition) } else { remaining.push(condition) }
         }
         let narrowed;
         let join = match is_plain(join, JoinType::Left)? {
-            // Rows of the right without such a key match none that is kept.
+            // Right rows without such a key match no row that is kept.
             true => {
                 let keys = same_keys(join)?;
                 let of_keys = || keys.iter().map(|(left, right)| (left, right));
@@ -89,9 +89,9 @@ impl Recogniser<'_> {
         })
     }
 
-    /// A join, over a left side that may be narrower than its own.
+    /// A join. The left side may have fewer columns than that of the plan.
     pub(super) fn join(&mut self, join: &Join, left: &LogicalPlan) -> Result<Stage, UnsupportedExpr> {
-        match asof_parts(join).map_err(failed)? {
+        match asof_parts(join).map_err(unsupported)? {
             Some(parts) => self.asof(join, &parts, left),
             None if is_plain(join, JoinType::Inner)? => {
                 let (join, _) = narrowed_sides(join, None)?;
@@ -107,12 +107,12 @@ impl Recogniser<'_> {
         }
     }
 
-    /// A join by equal keys: to a list of values, or with a side that is read first.
+    /// A join by equal keys, with a list of values or with a side that is read first.
     pub(super) fn lookup(&mut self, join: &Join, left: &LogicalPlan) -> Result<Stage, UnsupportedExpr> {
         if !matches!(join.join_type, JoinType::Inner | JoinType::Left) {
             return unknown(format!("a {} join", join.join_type));
         }
-        let listed = listed(&join.right)?;
+        let listed = literal_columns(&join.right)?;
         if join.on.is_empty()
             && join.filter.is_none()
             && join.join_type == JoinType::Inner
@@ -138,7 +138,7 @@ impl Recogniser<'_> {
         let mut right_keys = Vec::with_capacity(pairs.len());
         for (left_key, right_key) in &pairs {
             let (left_key, right_key) = (as_text(left_key, left_schema), as_text(right_key, right_schema));
-            let key_type = |expr: &Expr, schema: &DFSchema| expr.get_type(schema).map_err(failed);
+            let key_type = |expr: &Expr, schema: &DFSchema| expr.get_type(schema).map_err(unsupported);
             let (left_type, right_type) = (key_type(left_key, left_schema)?, key_type(right_key, right_schema)?);
             if !LookupTable::takes(&left_type, &right_type) || !ValueList::takes(&right_type) {
                 return unknown(format!("a join by a {left_type}"));
@@ -147,7 +147,7 @@ impl Recogniser<'_> {
                 return unknown("a join by something computed of the right");
             };
             left_keys.push(left_key);
-            right_keys.push(right_schema.index_of_column(right_key).map_err(failed)?);
+            right_keys.push(right_schema.index_of_column(right_key).map_err(unsupported)?);
         }
         if listed.is_none()
             && (is_inner || rest.is_none())
@@ -198,7 +198,7 @@ impl Recogniser<'_> {
         })
     }
 
-    /// A lookup by keys that the right side computes: the keys become further columns of it, which aren't part of the join's output.
+    /// A look-up by keys that are computed on the right side: they become further columns of it, which aren't part of the join's output.
     fn by_computed_keys(
         &mut self,
         join: &Join,
@@ -220,9 +220,9 @@ impl Recogniser<'_> {
             };
             on.push((own.clone(), key));
         }
-        let right = Projection::try_new(outputs, Arc::clone(&join.right)).map_err(failed)?;
+        let right = Projection::try_new(outputs, Arc::clone(&join.right)).map_err(unsupported)?;
         let right = Arc::new(LogicalPlan::Projection(right));
-        let schema = build_join_schema(join.left.schema(), right.schema(), &join.join_type).map_err(failed)?;
+        let schema = build_join_schema(join.left.schema(), right.schema(), &join.join_type).map_err(unsupported)?;
         let width = join.schema.fields().len();
         let join = Join { right, on, filter: conjunction(rest), schema: Arc::new(schema), ..join.clone() };
         let joined = self.lookup(&join, left)?.into_plan(&join.schema);
@@ -230,7 +230,7 @@ impl Recogniser<'_> {
         Ok(Stage::Frame(Plan::Project { input: Box::new(joined), outputs }))
     }
 
-    /// The rows of a stage with all rows of a side that have their keys. The keys are over the columns of the stage.
+    /// The rows of a stage, joined with all rows of a side that have the same keys. The keys are over the columns of the stage.
     pub(super) fn with_all(
         &mut self,
         mut stage: Stage,
@@ -243,7 +243,7 @@ impl Recogniser<'_> {
             of_keys => of_keys.iter().map(|key| side.columns[*key]).collect(),
         };
         if let (Stage::Table { scan, columns }, true) = (&mut stage, side.is_inner) {
-            // What the side doesn't have isn't read, as far as symbols and blocks tell.
+            // Symbols and blocks that the side doesn't have aren't read.
             for (key, of_key) in keys.iter().zip(&of_keys) {
                 self.require(scan, among(key.substitute(columns), *of_key));
             }
@@ -256,7 +256,7 @@ impl Recogniser<'_> {
         Plan::Join { input: Box::new(stage.into_plan(schema)), join: Box::new(join) }
     }
 
-    /// An inner join whose left side is read first, since its right side is a large table. What else must hold is over the columns of the join.
+    /// An inner join that reads its left side first, because the right side is a large table. Further conditions are over the columns of the join.
     pub(super) fn with_left_first(
         &mut self,
         join: &Join,
@@ -266,7 +266,7 @@ impl Recogniser<'_> {
     ) -> Result<Stage, UnsupportedExpr> {
         let (left_schema, right_schema) = (join.left.schema(), join.right.schema());
         let of_left = |key: &&Expr| match key {
-            Expr::Column(column) => left_schema.index_of_column(column).map_err(failed),
+            Expr::Column(column) => left_schema.index_of_column(column).map_err(unsupported),
             _ => unknown("a join of a large table by something computed of the other"),
         };
         let left_keys = left_keys.iter().map(of_left).collect::<Result<Vec<_>, _>>()?;
@@ -274,7 +274,7 @@ impl Recogniser<'_> {
         let (columns, _) = self.side(stage, left, &left_keys)?;
         let stage = self.stage(&join.right)?;
         let keys = right_keys.iter().map(|key| TickExpr::Column(*key)).collect();
-        // Behind the right's columns stand the left's.
+        // The left's columns follow those of the right.
         let (right, left) = (right_schema.fields().len(), left_schema.fields().len());
         let outputs: Vec<TickExpr> = (right..right + left).chain(0..right).map(TickExpr::Column).collect();
         let condition = condition.map(|condition| condition.substitute(&outputs));
@@ -283,7 +283,7 @@ impl Recogniser<'_> {
         Ok(Stage::Frame(Plan::Project { input: Box::new(joined), outputs }))
     }
 
-    /// The columns of a large right side, read only for keys that occur on the left, whose keys are read first.
+    /// The columns of a large right side, of which only the rows with keys of the left are read. The keys of the left are read first.
     fn narrowed_side(
         &mut self,
         join: &Join,
@@ -294,7 +294,7 @@ impl Recogniser<'_> {
         let (mut outputs, mut fields) = (Vec::with_capacity(left_keys.len()), Vec::with_capacity(left_keys.len()));
         for key in left_keys {
             outputs.push(self.convert(key, left_schema)?);
-            fields.push(Field::new("key", key.get_type(left_schema).map_err(failed)?, true));
+            fields.push(Field::new("key", key.get_type(left_schema).map_err(unsupported)?, true));
         }
         let input = Box::new(self.stage(left)?.into_plan(left_schema));
         let schema = Arc::new(Schema::new(fields));
@@ -310,7 +310,7 @@ impl Recogniser<'_> {
         Ok(self.side(Stage::Table { scan, columns }, &join.right, right_keys)?.0)
     }
 
-    /// The rows of the left and what they find by one key.
+    /// The left rows with the columns that one key finds.
     fn by_key(&mut self, stage: Stage, looked_up: LookupSide, key: &TickExpr) -> Stage {
         let LookupSide { of_keys, columns: value_columns, is_inner } = looked_up;
         let width = value_columns.len();
@@ -339,7 +339,7 @@ impl Recogniser<'_> {
         }
     }
 
-    /// A lookup by several keys: the number of the matching row becomes a column, and each column of the right is taken by this number.
+    /// A look-up by several keys: it gives the number of the matching row, by which each column of the right is taken.
     fn by_several(
         &mut self,
         mut stage: Stage,
@@ -350,7 +350,7 @@ impl Recogniser<'_> {
         let LookupSide { of_keys, columns: value_columns, is_inner } = looked_up;
         if let (Stage::Table { scan, columns }, true) = (&mut stage, is_inner) {
             let spec = self.spec(scan);
-            // Symbols that the right doesn't have aren't read.
+            // Symbols that the right side doesn't have aren't read.
             for (key, of_key) in keys.iter().zip(&of_keys) {
                 let key = key.substitute(columns);
                 if reads_symbol_alone(&key, &spec) {
@@ -375,8 +375,7 @@ impl Recogniser<'_> {
         Ok(Stage::Frame(Plan::Project { input: Box::new(input), outputs }))
     }
 
-    /// The constants that hold the columns of a side of a join, which each run reads before all else, and whether no two of its rows can have
-    /// the same keys.
+    /// The constants that hold the columns of a join's side, which each run reads before all else; and whether its keys are certainly unique.
     pub(super) fn side(
         &mut self,
         stage: Stage,
@@ -398,7 +397,7 @@ impl Recogniser<'_> {
         let is_needed = |column: &usize| keys.contains(column) || self.names.contains(fields[*column].name());
         let mut needed: Vec<usize> = (0..fields.len()).filter(is_needed).collect();
         if needed.is_empty() {
-            // A column is needed even if none is read, because it gives the number of rows.
+            // One column is needed even if none is read, because it gives the number of rows.
             needed.push(0);
         }
         let outputs = needed.iter().map(|column| TickExpr::Column(*column)).collect();
@@ -426,25 +425,25 @@ impl Recogniser<'_> {
     }
 }
 
-/// Whether a join is of each row with each, but for a list of values.
+/// Whether a join is a cross join, other than with a list of values.
 fn is_cross(join: &Join) -> Result<bool, UnsupportedExpr> {
     let has_condition = !join.on.is_empty() || join.filter.is_some();
-    Ok(join.join_type == JoinType::Inner && !has_condition && listed(&join.right)?.is_none())
+    Ok(join.join_type == JoinType::Inner && !has_condition && literal_columns(&join.right)?.is_none())
 }
 
-/// Whether a condition may be asked of the pairs of a join as they are made.
+/// Whether a condition may be evaluated on the pairs of a join as they are built.
 fn is_of_pairs(condition: &Expr) -> bool {
     !condition.is_volatile() && !condition.exists(|expr| Ok(expr.contains_outer() || is_query(expr))).unwrap_or(true)
 }
 
-/// Whether it is such a join by keys, and not by time, with more than a list: its sides may be narrowed before.
+/// Whether a join is by keys, not by time, and not with a list: then conditions may be pushed to its sides.
 fn is_plain(join: &Join, kind: JoinType) -> Result<bool, UnsupportedExpr> {
     let has_keys = !join.on.is_empty() || join.filter.is_some();
-    let is_plain = join.join_type == kind && has_keys && asof_parts(join).map_err(failed)?.is_none();
-    Ok(is_plain && listed(&join.right)?.is_none())
+    let is_plain = join.join_type == kind && has_keys && asof_parts(join).map_err(unsupported)?.is_none();
+    Ok(is_plain && literal_columns(&join.right)?.is_none())
 }
 
-/// An inner join whose own conditions, and those of a filter above it, are pushed to the side that they read; conditions on a key to both
+/// An inner join whose own conditions, and those of a filter above it, are pushed to the side that they read; conditions on a key are pushed to both
 /// sides. Also returns the rest of the filter.
 fn narrowed_sides(join: &Join, predicate: Option<&Expr>) -> Result<(Join, Vec<Expr>), UnsupportedExpr> {
     let keys = same_keys(join)?;
@@ -471,8 +470,8 @@ fn narrowed_sides(join: &Join, predicate: Option<&Expr>) -> Result<(Join, Vec<Ex
     Ok((Join { left, right, filter, ..join.clone() }, remaining))
 }
 
-/// The keys whose equal values are the same to every expression: equal floats may be zeros of two signs, and equal instants show as the zone of
-/// their type has it.
+/// Keys whose equal values no expression can tell apart. Equal floats may be zeros of two signs, and equal instants are shown in the zone of their
+/// type.
 fn same_keys(join: &Join) -> Result<Vec<(Expr, Expr)>, UnsupportedExpr> {
     let mut keys = equalities(join)?.0;
     keys.retain(|(left, right)| match (left.get_type(join.left.schema()), right.get_type(join.right.schema())) {
@@ -482,8 +481,7 @@ fn same_keys(join: &Join) -> Result<Vec<(Expr, Expr)>, UnsupportedExpr> {
     Ok(keys)
 }
 
-/// A condition on keys of one side as one on those of the other, which are equal; `None` if it reads other columns, or may give another value for
-/// the same.
+/// Rewrites a condition on keys of one side to the equal keys of the other; `None` if it reads other columns, or could differ for equal values.
 fn of_other_side<'a>(condition: &Expr, mut keys: impl Iterator<Item = (&'a Expr, &'a Expr)> + Clone) -> Option<Expr> {
     let columns = condition.column_refs();
     let [column] = columns.into_iter().collect::<Vec<_>>()[..] else { return None };
@@ -505,21 +503,23 @@ fn is_query(expr: &Expr) -> bool {
     matches!(expr, Expr::ScalarSubquery(_) | Expr::InSubquery(_) | Expr::Exists(_) | Expr::SetComparison(_))
 }
 
-/// Whether all that a condition reads, and that is something, are columns of a side.
+/// Whether a condition reads columns, and all of them are columns of a side.
 pub(super) fn is_of(condition: &Expr, schema: &DFSchema) -> Result<bool, UnsupportedExpr> {
     let columns = condition.column_refs();
-    Ok(!columns.is_empty() && check_all_columns_from_schema(&columns, schema).map_err(failed)?)
+    Ok(!columns.is_empty() && check_all_columns_from_schema(&columns, schema).map_err(unsupported)?)
 }
 
 /// A side of a join with a filter above it, if there is one.
 pub(super) fn with_filter(conditions: Vec<Expr>, side: &Arc<LogicalPlan>) -> Result<Arc<LogicalPlan>, UnsupportedExpr> {
     match conjunction(conditions) {
-        Some(filter) => Ok(Arc::new(LogicalPlan::Filter(Filter::try_new(filter, Arc::clone(side)).map_err(failed)?))),
+        Some(filter) => {
+            Ok(Arc::new(LogicalPlan::Filter(Filter::try_new(filter, Arc::clone(side)).map_err(unsupported)?)))
+        }
         None => Ok(Arc::clone(side)),
     }
 }
 
-/// Whether a value may be one of the keys of a join, which are a column of constants.
+/// Whether a value is in a column of constants.
 fn among(value: TickExpr, list: usize) -> TickExpr {
     TickExpr::In(Box::new(value), Arc::new(ValueList::hint(list)))
 }
@@ -568,26 +568,26 @@ fn is_column(expr: &Expr) -> bool {
 
 /// The side of a join by keys that may repeat: each row is joined with all rows that have its keys.
 pub(super) struct KeyedSide<'a> {
-    /// Which of its columns are keys.
+    /// The positions of its key columns.
     pub keys: &'a [usize],
     /// Numbers of the constants that hold its columns.
     pub columns: Vec<usize>,
     pub is_inner: bool,
-    /// What else must hold, over the columns of the rows and, behind them, of the side.
+    /// Further conditions, over the columns of the rows followed by those of the side.
     pub condition: Option<TickExpr>,
 }
 
-/// What rows are looked up in.
+/// The side of a join in which rows are looked up.
 struct LookupSide {
     /// Numbers of the constants that hold the columns of the key.
     of_keys: Vec<usize>,
     /// Numbers of the constants that hold the columns.
     columns: Vec<usize>,
-    /// Whether rows that find nothing are left out.
+    /// Whether rows without a match are dropped.
     is_inner: bool,
 }
 
-/// Whether rows are those of groups by some of these columns alone, so that their values together are there once.
+/// Whether rows are groups by some of these columns only, so that the combination of their values is unique.
 pub(super) fn groups_by(plan: &Plan, columns: &[usize]) -> bool {
     match plan {
         Plan::AggregateTable { keys, .. } => (0..keys.len()).all(|key| columns.contains(&key)),
@@ -604,7 +604,7 @@ pub(super) fn groups_by(plan: &Plan, columns: &[usize]) -> bool {
     }
 }
 
-/// Whether rows are those of a join by keys, maybe with other columns.
+/// Whether rows come from a join by keys, possibly with other columns.
 pub(super) fn joins_by_keys(plan: &Plan) -> bool {
     match plan {
         Plan::Join { .. } => true,
@@ -614,7 +614,7 @@ pub(super) fn joins_by_keys(plan: &Plan) -> bool {
     }
 }
 
-/// A filter over rows in memory, as near to where they come from as it may be.
+/// A filter over rows in memory, pushed down as far as possible.
 pub(super) fn filtered(input: Plan, predicate: TickExpr) -> Plan {
     match input {
         Plan::Union { inputs } => {
@@ -631,7 +631,7 @@ pub(super) fn filtered(input: Plan, predicate: TickExpr) -> Plan {
     }
 }
 
-/// Tells a window function that numbers rows up to which number a condition on its rows asks for, whatever else that asks for.
+/// Gives a window function that numbers rows an upper bound, if a condition on the number has one.
 fn bound_numbers(plan: &mut Plan, predicate: &TickExpr) {
     match plan {
         Plan::Filter { input, .. } => bound_numbers(input, predicate),
@@ -647,27 +647,27 @@ fn bound_numbers(plan: &mut Plan, predicate: &TickExpr) {
     }
 }
 
-/// How one of the conditions that a predicate consists of bounds a column from above, if one does.
+/// The upper bound that a part of a condition sets for a column, if it sets one.
 fn bound_of(predicate: &TickExpr, column: usize) -> Option<(BinaryOp, usize)> {
     match predicate {
         TickExpr::Binary(BinaryOp::And, left, right) => bound_of(left, column).or_else(|| bound_of(right, column)),
         one => {
-            let (of, op, constant) = compared(one)?;
+            let (of, op, constant) = column_comparison(one)?;
             let is_bound = matches!(op, BinaryOp::Equal | BinaryOp::Less | BinaryOp::LessOrEqual);
             (is_bound && of == column).then_some((op, constant))
         }
     }
 }
 
-/// Whether all that a condition reads are columns that are passed on as they are.
+/// Whether a condition reads only columns that are passed on unchanged.
 fn reads_plain(predicate: &TickExpr, outputs: &[TickExpr]) -> bool {
     let mut plain = true;
     predicate.visit_columns(&mut |column| plain &= matches!(outputs[column], TickExpr::Column(_)));
     plain
 }
 
-/// The column that a condition compares with a constant, maybe as another number, and how.
-fn compared(predicate: &TickExpr) -> Option<(usize, BinaryOp, usize)> {
+/// If a condition compares a column, possibly widened, with a constant: the column, the operator and the constant.
+fn column_comparison(predicate: &TickExpr) -> Option<(usize, BinaryOp, usize)> {
     let TickExpr::Binary(op, left, right) = predicate else { return None };
     let left = match left.as_ref() {
         TickExpr::Cast(inner, DataType::Decimal128(_, 0)) => inner,
@@ -680,7 +680,7 @@ fn compared(predicate: &TickExpr) -> Option<(usize, BinaryOp, usize)> {
     }
 }
 
-/// The equalities of a join's condition, each as an expression of the left and one of the right, and the rest of the condition.
+/// The equalities of a join's condition, each as a left and a right expression, and the rest of the condition.
 pub(super) fn equalities(join: &Join) -> Result<(Vec<(Expr, Expr)>, Vec<Expr>), UnsupportedExpr> {
     let (mut pairs, mut rest) = (join.on.clone(), Vec::new());
     for condition in join.filter.iter().flat_map(split_conjunction) {
@@ -701,29 +701,28 @@ pub(super) fn equalities(join: &Join) -> Result<(Vec<(Expr, Expr)>, Vec<Expr>), 
     Ok((pairs, rest))
 }
 
-/// The value of a literal, cast to what a list makes of it; `None` for one that was lifted, which would be another one in the
-/// next run, and for other expressions.
+/// The value of a literal with its casts; `None` for a lifted literal, whose value differs between runs, and for other expressions.
 fn constant(expr: &Expr) -> Result<Option<ScalarValue>, UnsupportedExpr> {
     match expr {
         Expr::Literal(value, None) => Ok(Some(value.clone())),
         Expr::Cast(cast) => {
             let value = constant(&cast.expr)?;
-            value.map(|value| value.cast_to(cast.field.data_type()).map_err(failed)).transpose()
+            value.map(|value| value.cast_to(cast.field.data_type()).map_err(unsupported)).transpose()
         }
         _ => Ok(None),
     }
 }
 
 /// The columns of a list of values; `None` for anything else.
-pub(super) fn listed(plan: &LogicalPlan) -> Result<Option<Vec<ArrayRef>>, UnsupportedExpr> {
+pub(super) fn literal_columns(plan: &LogicalPlan) -> Result<Option<Vec<ArrayRef>>, UnsupportedExpr> {
     Ok(match plan {
-        LogicalPlan::SubqueryAlias(alias) => listed(&alias.input)?,
+        LogicalPlan::SubqueryAlias(alias) => literal_columns(&alias.input)?,
         LogicalPlan::Projection(projection) => {
-            let Some(columns) = listed(&projection.input)? else { return Ok(None) };
+            let Some(columns) = literal_columns(&projection.input)? else { return Ok(None) };
             let mut chosen: Vec<ArrayRef> = Vec::with_capacity(projection.expr.len());
             for expr in &projection.expr {
                 let Expr::Column(column) = expr.clone().unalias() else { return Ok(None) };
-                let position = projection.input.schema().index_of_column(&column).map_err(failed)?;
+                let position = projection.input.schema().index_of_column(&column).map_err(unsupported)?;
                 chosen.push(Arc::clone(&columns[position]));
             }
             Some(chosen)
@@ -734,9 +733,9 @@ pub(super) fn listed(plan: &LogicalPlan) -> Result<Option<Vec<ArrayRef>>, Unsupp
                 let mut column = Vec::with_capacity(values.values.len());
                 for row in &values.values {
                     let Some(value) = constant(&row[position])? else { return Ok(None) };
-                    column.push(value.cast_to(field.data_type()).map_err(failed)?);
+                    column.push(value.cast_to(field.data_type()).map_err(unsupported)?);
                 }
-                let array = ScalarValue::iter_to_array(column).map_err(failed)?;
+                let array = ScalarValue::iter_to_array(column).map_err(unsupported)?;
                 if array.data_type() != field.data_type() {
                     return Ok(None);
                 }

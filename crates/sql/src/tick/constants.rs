@@ -12,15 +12,15 @@ use splay_functions::as_instants;
 use crate::error::{Error, Result};
 use crate::times;
 
-/// Where a constant comes from.
+/// The source of a constant.
 #[derive(Debug, Clone)]
 enum Source {
     Fixed(ArrayRef),
-    /// A parameter, and the types that it is cast to one after the other.
+    /// A parameter, and the types to which it is cast in turn.
     Parameter(usize, Vec<DataType>),
-    /// The values of several, of one type.
+    /// Several values of one type.
     List(Vec<Source>),
-    /// A column of the side with a number, which each run reads.
+    /// A column of a side, by the numbers of both; each run reads it.
     Side(usize, usize),
 }
 
@@ -33,13 +33,13 @@ pub(super) struct Constants {
 impl Constants {
     /// Adds a literal.
     pub fn fix(&mut self, value: &ScalarValue) -> Option<usize> {
-        // A null of a dictionary is one of its keys: libraries read no dictionary with null among its values.
+        // The null of a dictionary type has a null key: libraries don't accept null among the values of a dictionary.
         let array = if value.is_null() { new_null_array(&value.data_type(), 1) } else { value.to_array().ok()? };
         self.sources.push(Source::Fixed(array));
         Some(self.sources.len() - 1)
     }
 
-    /// Adds a parameter that is used as it is given.
+    /// Adds a parameter in its own type.
     pub fn parameter(&mut self, number: usize) -> usize {
         self.sources.push(Source::Parameter(number, Vec::new()));
         self.sources.len() - 1
@@ -108,7 +108,7 @@ impl Constants {
         matches!(self.sources[constant], Source::Side(_, _))
     }
 
-    /// Puts the columns of a side into the constants of a run.
+    /// Fills the columns of a side into the constants of a run.
     pub fn fill(&self, side: usize, columns: &[ArrayRef], constants: &mut [ArrayRef]) {
         for (source, constant) in self.sources.iter().zip(constants) {
             if let Source::Side(of, column) = source
@@ -119,17 +119,17 @@ impl Constants {
         }
     }
 
-    /// How many constants there are.
+    /// The number of constants.
     pub fn len(&self) -> usize {
         self.sources.len()
     }
 
-    /// Drops the constants from a number on, to which nothing refers.
+    /// Drops the constants from a number on; nothing may refer to them.
     pub fn truncate(&mut self, len: usize) {
         self.sources.truncate(len);
     }
 
-    /// Drops the constants from a number on but for one, to which alone something refers; that one's new number.
+    /// Drops the constants from a number on, except the only one that is still used, and returns its new number.
     pub fn replace_from(&mut self, len: usize, constant: usize) -> usize {
         let source = self.sources.swap_remove(constant);
         self.sources.truncate(len);
@@ -137,18 +137,18 @@ impl Constants {
         self.sources.len() - 1
     }
 
-    /// The value of a constant that no run changes.
-    pub fn fixed(&self, constant: usize) -> Option<ScalarValue> {
+    /// The value of a constant that is the same in every run.
+    pub fn fixed_value(&self, constant: usize) -> Option<ScalarValue> {
         match &self.sources[constant] {
             Source::Fixed(array) => ScalarValue::try_from_array(array, 0).ok(),
             Source::Parameter(_, _) | Source::List(_) | Source::Side(_, _) => None,
         }
     }
 
-    /// The constants of a run, those of its sides empty.
+    /// The constants of a run; those of its sides are still empty.
     ///
     /// # Errors
-    /// [`Error::Statement`] for a value that can't be what the statement uses it as.
+    /// [`Error::Statement`] for a value that doesn't fit its use in the statement.
     pub fn bind(&self, parameters: &[ScalarValue]) -> Result<Vec<ArrayRef>> {
         let refused = |error: DataFusionError| Error::Statement { message: error.to_string() };
         self.sources.iter().map(|source| bind(source, parameters).map_err(refused)).collect()
@@ -178,7 +178,7 @@ fn bind(source: &Source, parameters: &[ScalarValue]) -> Result<ArrayRef, DataFus
     }
 }
 
-/// The value cast to a type. A text to the minute is a time, and a time in a zone is one on its clock.
+/// Casts a value to a type. A text to the minute is a time, and a time with a zone becomes that zone's local time.
 fn cast_value(value: ScalarValue, data_type: &DataType) -> Result<ScalarValue, DataFusionError> {
     if let (DataType::Timestamp(_, None), DataType::Timestamp(_, Some(_))) = (value.data_type(), data_type)
         && let Some(instants) = as_instants(&value.to_array()?, data_type)
@@ -193,7 +193,7 @@ fn cast_value(value: ScalarValue, data_type: &DataType) -> Result<ScalarValue, D
     }
 }
 
-/// The values of an item of a list: one, or those of a list that was lifted as a whole.
+/// The values of a list item: one, or those of a list that was lifted as a whole.
 fn values_of(source: &Source, parameters: &[ScalarValue]) -> Result<ArrayRef, DataFusionError> {
     if let Source::Parameter(number, casts) = source
         && let ScalarValue::List(list) = &parameters[*number]

@@ -20,10 +20,10 @@ use super::shape::LIFTED;
 use crate::bounds::growing;
 use crate::operator_call;
 
-/// Longest list of values that aren't constants, which are compared one by one.
+/// Longest list of values that aren't constants; they are compared one by one.
 const COMPUTED_ITEMS_MAX: usize = 32;
 
-/// What the engine can't do, in words for `explain`.
+/// The reason why the engine can't run an expression, in words for `EXPLAIN`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct UnsupportedExpr(pub String);
 
@@ -31,8 +31,8 @@ pub(super) fn unknown<T>(what: impl Into<String>) -> Result<T, UnsupportedExpr> 
     Err(UnsupportedExpr(what.into()))
 }
 
-/// What gives the codes of the texts that an expression gives, where that only decodes them.
-pub(super) fn coded<'e>(expr: &'e Expr, schema: &DFSchema) -> &'e Expr {
+/// The expression of dictionary codes below a cast that only decodes them to text; any other expression as it is.
+pub(super) fn without_decoding<'e>(expr: &'e Expr, schema: &DFSchema) -> &'e Expr {
     match expr {
         Expr::Cast(cast)
             if *cast.field.data_type() == DataType::Utf8
@@ -53,7 +53,7 @@ pub(super) struct Converter<'a> {
 }
 
 impl Converter<'_> {
-    /// The expression over the columns of `schema`.
+    /// Converts an expression over the columns of `schema`.
     pub fn convert(&mut self, expr: &Expr, schema: &DFSchema) -> Result<TickExpr, UnsupportedExpr> {
         let data_type = |expr: &Expr| type_of(expr, schema);
         Ok(match expr {
@@ -62,13 +62,13 @@ impl Converter<'_> {
                 Ok(position) => TickExpr::Column(position),
                 Err(error) => return unknown(error.to_string()),
             },
-            Expr::Literal(value, _) => match lifted(expr) {
+            Expr::Literal(value, _) => match parameter_number(expr) {
                 Some(number) => TickExpr::Constant(self.constants.parameter(number)),
                 None => self.fix(value)?,
             },
             Expr::BinaryExpr(binary) => match (operation(binary.op), operator_call::function_of(binary.op)) {
                 (Some(op), _) => self.binary(op, binary, schema)?,
-                // As a function its result is bounded like those of other functions.
+                // As a function, the size of its result is bounded.
                 (None, Some(function)) if binary.op == Operator::StringConcat => {
                     let call = function.call(vec![binary.left.as_ref().clone(), binary.right.as_ref().clone()]);
                     self.convert(&call, schema)?
@@ -157,9 +157,9 @@ impl Converter<'_> {
         Ok(both(op, left, right))
     }
 
-    /// A side of a comparison. A dictionary is compared as it is: the kernel looks at each of its texts once.
+    /// Converts a side of a comparison. A dictionary isn't decoded: the kernel compares each of its texts once.
     fn side(&mut self, expr: &Expr, schema: &DFSchema) -> Result<TickExpr, UnsupportedExpr> {
-        self.convert(coded(expr, schema), schema)
+        self.convert(without_decoding(expr, schema), schema)
     }
 
     fn list(&mut self, list: &InList, schema: &DFSchema) -> Result<TickExpr, UnsupportedExpr> {
@@ -231,7 +231,7 @@ impl Converter<'_> {
     /// A CASE. If something may fail that not all rows need, DataFusion evaluates it, which skips branches that aren't needed. If only arithmetic and
     /// functions of numbers and times may fail there, the engine evaluates it, and after a failure computes only what the rows need.
     fn case(&mut self, case: &Case, expr: &Expr, schema: &DFSchema) -> Result<TickExpr, UnsupportedExpr> {
-        // All rows ask for the first condition. What is compared is computed again for each.
+        // The first condition is evaluated for all rows. The compared operand is evaluated again for each condition.
         let (first, rest) = case.when_then_expr.split_at(case.when_then_expr.len().min(1));
         let of_first = first.iter().map(|(_, then)| then);
         let of_rest =
@@ -256,13 +256,13 @@ impl Converter<'_> {
         Ok(TickExpr::Case { branches, otherwise, data_type: result })
     }
 
-    /// A value in the type of those beside it.
+    /// Converts a value to the type of the other branches.
     fn value_of(&mut self, expr: &Expr, result: &DataType, schema: &DFSchema) -> Result<TickExpr, UnsupportedExpr> {
         let value = self.convert(expr, schema)?;
         self.cast(value, &type_of(expr, schema)?, result)
     }
 
-    /// The first value that isn't null, each but the last asked for.
+    /// The first value that isn't null; each value but the last is checked.
     fn coalesce(&mut self, args: &[Expr], result: &DataType, schema: &DFSchema) -> Result<TickExpr, UnsupportedExpr> {
         let mut values = Vec::with_capacity(args.len());
         for arg in args {
@@ -291,7 +291,7 @@ impl Converter<'_> {
             return self.strict(expr, schema);
         }
         let field = |expr: &Expr| -> Result<FieldRef, UnsupportedExpr> {
-            expr.to_field(schema).map(|(_, field)| field).map_err(failed)
+            expr.to_field(schema).map(|(_, field)| field).map_err(unsupported)
         };
         let fields = call.args.iter().map(field).collect::<Result<Vec<_>, _>>()?;
         let result = field(expr)?;
@@ -310,7 +310,7 @@ impl Converter<'_> {
         Ok(TickExpr::Call(Arc::new(function), arguments))
     }
 
-    /// An expression that evaluates all its parts, by DataFusion's kernels over those parts that read columns.
+    /// An expression that evaluates all its parts: DataFusion's kernels, over those parts that read columns.
     fn strict(&mut self, expr: &Expr, schema: &DFSchema) -> Result<TickExpr, UnsupportedExpr> {
         check_functions(expr)?;
         let mut parts = ExtractedParts::default();
@@ -319,18 +319,21 @@ impl Converter<'_> {
                 let data_type = part.get_type(schema)?;
                 return Ok(Transformed::yes(parts.add(part, Argument::Values, data_type)));
             }
-            // Patterns and the like stay as they are, but for what each run brings.
-            part.transform_up(|part| parts.lifted(part))
+            // Patterns and similar arguments stay in place, except for parameters.
+            part.transform_up(|part| parts.take_parameter(part))
         });
-        self.expression(remainder.map_err(failed)?.data, parts, expr, schema)
+        self.expression(remainder.map_err(unsupported)?.data, parts, expr, schema)
     }
 
-    /// An expression that may leave out some of its parts, as a whole by DataFusion's kernels over the columns that it reads.
+    /// An expression that may skip some of its parts: DataFusion's kernels for the whole, over the columns that it reads.
     fn lazy(&mut self, expr: &Expr, schema: &DFSchema) -> Result<TickExpr, UnsupportedExpr> {
         let is_query = |expr: &Expr| {
             matches!(expr, Expr::Exists(_) | Expr::InSubquery(_) | Expr::SetComparison(_) | Expr::ScalarSubquery(_))
         };
-        if expr.exists(|expr| Ok(is_query(expr) || matches!(expr, Expr::OuterReferenceColumn(_, _)))).map_err(failed)? {
+        if expr
+            .exists(|expr| Ok(is_query(expr) || matches!(expr, Expr::OuterReferenceColumn(_, _))))
+            .map_err(unsupported)?
+        {
             return unknown(format!("the expression {expr}"));
         }
         check_functions(expr)?;
@@ -340,12 +343,12 @@ impl Converter<'_> {
                 let data_type = part.get_type(schema)?;
                 Ok(Transformed::yes(parts.add(part, Argument::Values, data_type)))
             }
-            part => parts.lifted(part),
+            part => parts.take_parameter(part),
         });
-        self.expression(remainder.map_err(failed)?.data, parts, expr, schema)
+        self.expression(remainder.map_err(unsupported)?.data, parts, expr, schema)
     }
 
-    /// The call of an expression over what was taken out of it.
+    /// The call of an expression over the parts that were extracted.
     fn expression(
         &mut self,
         remainder: Expr,
@@ -382,9 +385,9 @@ impl ExtractedParts {
         }))
     }
 
-    /// Takes out a literal that was lifted.
-    fn lifted(&mut self, part: Expr) -> Result<Transformed<Expr>, DataFusionError> {
-        match (lifted(&part), &part) {
+    /// Extracts a lifted literal.
+    fn take_parameter(&mut self, part: Expr) -> Result<Transformed<Expr>, DataFusionError> {
+        match (parameter_number(&part), &part) {
             (Some(_), Expr::Literal(value, _)) => {
                 let data_type = value.data_type();
                 Ok(Transformed::yes(self.add(part, Argument::Parameter, data_type)))
@@ -394,18 +397,18 @@ impl ExtractedParts {
     }
 }
 
-/// Whether an expression is a literal of whose value the plan must know nothing, since each run brings its own.
+/// Whether an expression is a lifted literal, whose value the plan must not depend on.
 pub(crate) fn is_parameter(expr: &Expr) -> bool {
     matches!(expr, Expr::Literal(_, Some(metadata)) if metadata.inner().contains_key(LIFTED))
 }
 
-/// The number of the parameter that a literal is.
-fn lifted(expr: &Expr) -> Option<usize> {
+/// The number of the parameter for which a literal stands.
+fn take_parameter(expr: &Expr) -> Option<usize> {
     let Expr::Literal(_, Some(metadata)) = expr else { return None };
     metadata.inner().get(LIFTED)?.parse().ok()
 }
 
-/// The engine's own operation.
+/// The engine's operator.
 fn operation(op: Operator) -> Option<BinaryOp> {
     Some(match op {
         Operator::Plus => BinaryOp::Add,
@@ -425,18 +428,18 @@ fn operation(op: Operator) -> Option<BinaryOp> {
     })
 }
 
-/// Functions that are never called, since DataFusion makes other expressions of them.
+/// Functions that are never called, because DataFusion replaces them by other expressions.
 fn is_rewritten(name: &str) -> bool {
     matches!(name, "arrow_cast" | "arrow_try_cast" | "cast_to_type" | "try_cast_to_type")
 }
 
-/// Refuses functions whose value changes from call to call, or may be far larger than what they are given.
+/// Refuses functions whose value changes from call to call, or may be far larger than the arguments.
 fn check_functions(expr: &Expr) -> Result<(), UnsupportedExpr> {
-    if let Some(name) = growing(expr).map_err(failed)? {
+    if let Some(name) = growing(expr).map_err(unsupported)? {
         return unknown(format!("{name}, whose result may be far larger than its arguments"));
     }
     let mut changing = None;
-    let unsupported = expr.exists(|expr| {
+    let walk = expr.exists(|expr| {
         if let Expr::ScalarFunction(call) = expr
             && call.func.signature().volatility != Volatility::Immutable
         {
@@ -444,15 +447,15 @@ fn check_functions(expr: &Expr) -> Result<(), UnsupportedExpr> {
         }
         Ok(changing.is_some())
     });
-    unsupported.map_err(failed)?;
+    walk.map_err(unsupported)?;
     match changing {
         Some(name) => unknown(format!("{name}, whose value changes from call to call")),
         None => Ok(()),
     }
 }
 
-/// Whether an expression is made of comparisons, choices, arithmetic and functions of numbers and times alone, which cost little for a row that
-/// doesn't ask for them.
+/// Whether an expression consists only of comparisons, choices, arithmetic and functions of numbers and times, which are cheap enough to compute for
+/// rows that don't need them.
 fn is_arithmetic(expr: &Expr, schema: &DFSchema) -> bool {
     let all = |exprs: &[&Expr]| exprs.iter().all(|expr| is_arithmetic(expr, schema));
     let is_number = |expr: &Expr| expr.get_type(schema).is_ok_and(|of| of.is_numeric());
@@ -522,12 +525,12 @@ fn may_fail(expr: &Expr, schema: &DFSchema) -> bool {
     }
 }
 
-fn failed(error: DataFusionError) -> UnsupportedExpr {
+fn unsupported(error: DataFusionError) -> UnsupportedExpr {
     UnsupportedExpr(error.to_string())
 }
 
 fn type_of(expr: &Expr, schema: &DFSchema) -> Result<DataType, UnsupportedExpr> {
-    expr.get_type(schema).map_err(failed)
+    expr.get_type(schema).map_err(unsupported)
 }
 
 fn both(op: BinaryOp, left: TickExpr, right: TickExpr) -> TickExpr {

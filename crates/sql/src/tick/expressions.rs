@@ -33,11 +33,11 @@ const PLANS_MAX: usize = 16;
 pub(super) enum Argument {
     /// A value for each row.
     Values,
-    /// A constant that each run brings, which becomes a literal.
+    /// A constant of the run, which becomes a literal.
     Parameter,
 }
 
-/// An expression over arguments, which are named by their positions.
+/// An expression over arguments, which are named by their position.
 #[derive(Debug)]
 pub(super) struct Expression {
     name: String,
@@ -59,7 +59,7 @@ impl Expression {
     /// An expression over arguments of these types.
     ///
     /// # Errors
-    /// Those of DataFusion for what it can't plan.
+    /// Those of DataFusion for expressions that it can't plan.
     pub fn new(
         expr: Expr,
         arguments: Vec<(Argument, DataType)>,
@@ -100,7 +100,7 @@ impl Expression {
     }
 
     /// The plan for the values of the parameters.
-    fn planned(&self, parameters: Vec<ArrayRef>) -> Result<Arc<dyn PhysicalExpr>> {
+    fn plan_for(&self, parameters: Vec<ArrayRef>) -> Result<Arc<dyn PhysicalExpr>> {
         let are_known = |plan_parameters: &[ArrayRef]| {
             plan_parameters.iter().zip(&parameters).all(|(one, other)| Arc::ptr_eq(one, other))
         };
@@ -108,13 +108,13 @@ impl Expression {
         if let Some((_, plan)) = plans.iter().find(|(plan_parameters, _)| are_known(plan_parameters)) {
             return Ok(Arc::clone(plan));
         }
-        let plan = self.with_literals(&parameters).and_then(|expr| self.plan(expr)).map_err(failed)?;
+        let plan = self.with_literals(&parameters).and_then(|expr| self.plan(expr)).map_err(function_error)?;
         plans.truncate(PLANS_MAX - 1);
         plans.insert(0, (parameters, Arc::clone(&plan)));
         Ok(plan)
     }
 
-    /// The expression with the parameters' values in their places.
+    /// The expression with the values of its parameters.
     fn with_literals(&self, values: &[ArrayRef]) -> Result<Expr, DataFusionError> {
         let numbers = self.arguments.iter().enumerate().filter(|(_, argument)| **argument == Argument::Parameter);
         let literals = numbers
@@ -125,11 +125,11 @@ impl Expression {
             Expr::InList(list) => Ok(Transformed::yes(Expr::InList(with_items(list, &literals)?))),
             other => Ok(Transformed::no(other)),
         })?;
-        put(expr.data, &literals)
+        replace_parameters(expr.data, &literals)
     }
 }
 
-/// A list with each value of those that were lifted as a whole.
+/// A list in which each list that was lifted as a whole is replaced by its values.
 fn with_items(list: InList, literals: &[(Expr, ScalarValue)]) -> Result<InList, DataFusionError> {
     let mut items = Vec::with_capacity(list.list.len());
     for item in list.list {
@@ -143,13 +143,13 @@ fn with_items(list: InList, literals: &[(Expr, ScalarValue)]) -> Result<InList, 
         };
         let values = values.value(0);
         for row in 0..values.len() {
-            items.push(put(item.clone(), &[(of.clone(), ScalarValue::try_from_array(&values, row)?)])?);
+            items.push(replace_parameters(item.clone(), &[(of.clone(), ScalarValue::try_from_array(&values, row)?)])?);
         }
     }
     Ok(InList { list: items, ..list })
 }
 
-fn put(expr: Expr, literals: &[(Expr, ScalarValue)]) -> Result<Expr, DataFusionError> {
+fn replace_parameters(expr: Expr, literals: &[(Expr, ScalarValue)]) -> Result<Expr, DataFusionError> {
     let put = expr.transform_up(|expr| match literals.iter().find(|(of, _)| *of == expr) {
         Some((_, value)) => Ok(Transformed::yes(Expr::Literal(value.clone(), None))),
         None => Ok(Transformed::no(expr)),
@@ -184,15 +184,15 @@ impl ScalarFunction for Expression {
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         let columns = columns.collect::<Result<Vec<_>>>()?;
         let batch = RecordBatch::try_new_with_options(Arc::clone(self.schema.inner()), columns, &options)?;
-        let plan = self.planned(parameters)?;
-        Ok(match plan.evaluate(&batch).map_err(failed)? {
+        let plan = self.plan_for(parameters)?;
+        Ok(match plan.evaluate(&batch).map_err(function_error)? {
             ColumnarValue::Array(array) if are_constant => Value::Scalar(array),
             ColumnarValue::Array(array) => Value::Array(array),
-            ColumnarValue::Scalar(value) => Value::Scalar(value.to_array().map_err(failed)?),
+            ColumnarValue::Scalar(value) => Value::Scalar(value.to_array().map_err(function_error)?),
         })
     }
 }
 
-fn failed(error: DataFusionError) -> Error {
+fn function_error(error: DataFusionError) -> Error {
     Error::Function(error.to_string())
 }

@@ -19,7 +19,7 @@ use super::convert::{UnsupportedExpr, unknown};
 use super::recognise::{KEYS_MAX, Recogniser, Stage};
 
 impl Recogniser<'_> {
-    /// The first row of each group in an order: the row with the number 1.
+    /// The first row of each group in an order: the row with number 1.
     pub(super) fn distinct_on(&mut self, distinct: &DistinctOn) -> Result<Stage, UnsupportedExpr> {
         let DistinctOn { on_expr, select_expr, sort_expr, input, .. } = distinct;
         let schema = input.schema();
@@ -36,11 +36,11 @@ impl Recogniser<'_> {
         let number = TickExpr::Column(input.width());
         let call = WindowCall {
             function: WindowFunction::Partition(Arc::new(
-                calls::WindowCall::new(row_number_udwf(), Vec::new(), false).map_err(refused)?,
+                calls::WindowCall::new(row_number_udwf(), Vec::new(), false).map_err(unsupported)?,
             )),
             arguments: Vec::new(),
             partition_by,
-            // The order begins with the keys of the groups, which are equal in each.
+            // The order begins with the group keys, which are equal within a group.
             order_by: order_by[keys..].to_vec(),
             data_type: DataType::UInt64,
             first: Some((BinaryOp::Equal, one)),
@@ -66,7 +66,7 @@ impl Recogniser<'_> {
         let (function, arguments) = match &window.fun {
             WindowFunctionDefinition::WindowUDF(function) => self.partition_function(function, params, schema)?,
             WindowFunctionDefinition::AggregateUDF(function) => {
-                self.framed(function.name(), params, &data_type, schema)?
+                self.frame_aggregate(function.name(), params, &data_type, schema)?
             }
         };
         let partition_by =
@@ -75,7 +75,7 @@ impl Recogniser<'_> {
         Ok(WindowCall { function, arguments, partition_by, order_by, data_type, first: None })
     }
 
-    /// A function that DataFusion or we evaluate partition by partition, or the value of one row of a frame.
+    /// A function that is evaluated partition by partition, or the value of one row of a frame.
     fn partition_function(
         &mut self,
         function: &Arc<WindowUDF>,
@@ -89,8 +89,8 @@ impl Recogniser<'_> {
         let (mut arguments, described) = self.arguments(&params.args, schema)?;
         let ignore_nulls = params.null_treatment == Some(NullTreatment::IgnoreNulls);
         let nth = described.get(1).and_then(|(_, constant)| constant.clone());
-        let call = calls::WindowCall::new(Arc::clone(function), described, ignore_nulls).map_err(refused)?;
-        if !call.needs_frames().map_err(refused)? {
+        let call = calls::WindowCall::new(Arc::clone(function), described, ignore_nulls).map_err(unsupported)?;
+        if !call.needs_frames().map_err(unsupported)? {
             return Ok((WindowFunction::Partition(Arc::new(call)), arguments));
         }
         let nth = match (name, nth.map(|nth| nth.cast_to(&DataType::Int64))) {
@@ -104,7 +104,7 @@ impl Recogniser<'_> {
         Ok((WindowFunction::Frame(FrameFunction::Value { nth, ignore_nulls }, frame), arguments))
     }
 
-    /// Arguments, with the type of each, and its value if that is a constant.
+    /// The arguments, with the type of each, and its value if it is a constant.
     fn arguments(
         &mut self,
         args: &[Expr],
@@ -115,7 +115,7 @@ impl Recogniser<'_> {
             let argument_type = argument.get_type(schema).map_err(|error| UnsupportedExpr(error.to_string()))?;
             let converted = self.convert(argument, schema)?;
             let constant = match &converted {
-                TickExpr::Constant(number) => match self.constants.fixed(*number) {
+                TickExpr::Constant(number) => match self.constants.fixed_value(*number) {
                     Some(value) => Some(value),
                     None => return unknown("a window function of a parameter"),
                 },
@@ -128,7 +128,7 @@ impl Recogniser<'_> {
     }
 
     /// An aggregate over the frame of each row.
-    fn framed(
+    fn frame_aggregate(
         &mut self,
         name: &str,
         params: &WindowFunctionParams,
@@ -179,10 +179,10 @@ impl Recogniser<'_> {
     }
 }
 
-/// Types of arguments, with those values that are constants.
+/// Types of arguments, with the values of constants.
 type ArgumentTypes = Vec<(DataType, Option<ScalarValue>)>;
 
-fn refused(error: splay_engine::Error) -> UnsupportedExpr {
+fn unsupported(error: splay_engine::Error) -> UnsupportedExpr {
     UnsupportedExpr(error.to_string())
 }
 
@@ -195,7 +195,7 @@ fn window_frame(params: &WindowFunctionParams, schema: &DFSchema) -> Result<Wind
         (FrameBound::Rows(start), FrameBound::Rows(end)) | (FrameBound::Peers(start), FrameBound::Peers(end)) => {
             start > end
         }
-        // A bound that is written as the partition's end for the start of a frame, or the other way round.
+        // An unbounded end in place of the start of a frame, or the other way round.
         (FrameBound::Unbounded, _) => matches!(frame.start_bound, WindowFrameBound::Following(_)),
         (_, FrameBound::Unbounded) => matches!(frame.end_bound, WindowFrameBound::Preceding(_)),
         _ => false,
@@ -239,7 +239,7 @@ fn frame_bound(
     })
 }
 
-/// A bound so far from the row's order key.
+/// A bound at a distance from the row's sort key.
 fn distance(
     value: &ScalarValue,
     preceding: bool,

@@ -65,10 +65,10 @@ impl Recogniser<'_> {
                 own_keys.push((*key).clone());
                 own_types.push(data_type.clone());
             } else {
-                outputs.push(self.fixed(ScalarValue::try_from(data_type))?);
+                outputs.push(self.constant(ScalarValue::try_from(data_type))?);
             }
         }
-        outputs.push(self.fixed(ScalarValue::from(id).cast_to(id_type))?);
+        outputs.push(self.constant(ScalarValue::from(id).cast_to(id_type))?);
         let own = own_keys.len();
         outputs.extend((own..own + calls.len()).map(TickExpr::Column));
         own_types.extend(types[keys.len() + 1..].iter().cloned());
@@ -84,7 +84,10 @@ impl Recogniser<'_> {
         Ok(Plan::Project { input: Box::new(groups.into_plan(input.schema())), outputs })
     }
 
-    pub(super) fn fixed(&mut self, value: datafusion::error::Result<ScalarValue>) -> Result<TickExpr, UnsupportedExpr> {
+    pub(super) fn constant(
+        &mut self,
+        value: datafusion::error::Result<ScalarValue>,
+    ) -> Result<TickExpr, UnsupportedExpr> {
         let value = value.map_err(|error| UnsupportedExpr(error.to_string()))?;
         self.constants
             .fix(&value)

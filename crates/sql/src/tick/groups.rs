@@ -11,12 +11,12 @@ use splay_engine::{Aggregate, AggregateFunction, BinaryOp, Expr as TickExpr, Ext
 use splay_store::TableSpec;
 
 use super::aggregates::AggregateOf;
-use super::convert::{UnsupportedExpr, coded, unknown};
+use super::convert::{UnsupportedExpr, unknown, without_decoding};
 use super::recognise::{KEYS_MAX, Recogniser, Stage};
 use crate::joins::asof_parts;
 
 impl Recogniser<'_> {
-    /// Groups of a plan's rows; `types` are those of the keys and of what is computed.
+    /// Groups of a plan's rows; `types` are those of the keys and of the aggregates.
     pub(super) fn aggregate(
         &mut self,
         input: &LogicalPlan,
@@ -31,7 +31,7 @@ impl Recogniser<'_> {
         self.groups_of(stage, input, keys, calls, types)
     }
 
-    /// Groups of the rows that a plan became; `types` are those of the keys and of what is computed.
+    /// Groups of the rows of a stage; `types` are those of the keys and of the aggregates.
     pub(super) fn groups_of(
         &mut self,
         stage: Stage,
@@ -81,7 +81,7 @@ impl Recogniser<'_> {
                 let (number, key_types) = (keys.len(), key_types.to_vec());
                 let (aggregates, outputs) = self.in_one_pass(aggregates);
                 let plan = Plan::Aggregate { input: Box::new(input), keys, key_types, aggregates };
-                Ok(Stage::Frame(as_asked(plan, number, outputs)))
+                Ok(Stage::Frame(project_aggregates(plan, number, outputs)))
             }
             Stage::Table { scan, columns } => {
                 let spec = self.spec(&scan);
@@ -95,7 +95,7 @@ impl Recogniser<'_> {
                 let (number, key_types) = (table_keys.len(), key_types.to_vec());
                 let (aggregates, outputs) = self.in_one_pass(aggregates);
                 let plan = Plan::AggregateTable { scan, keys: table_keys, key_types, aggregates };
-                Ok(Stage::Frame(as_asked(plan, number, outputs)))
+                Ok(Stage::Frame(project_aggregates(plan, number, outputs)))
             }
         }
     }
@@ -124,7 +124,7 @@ impl Recogniser<'_> {
         Ok(Key::Value(expr))
     }
 
-    /// An aggregate; first and last without an order of their own only where the rows have one.
+    /// An aggregate. First and last without an order of their own need rows with an order.
     pub(super) fn call(
         &mut self,
         expr: &Expr,
@@ -171,7 +171,7 @@ impl Recogniser<'_> {
             (&aggregate.function, params.args.as_slice())
         {
             // The kernel compares the texts of a dictionary once.
-            aggregate.arguments = vec![self.convert(coded(value, schema), schema)?];
+            aggregate.arguments = vec![self.convert(without_decoding(value, schema), schema)?];
         }
         aggregate.filter = match &params.filter {
             Some(filter) => Some(self.convert(&with_equalities(filter), schema)?),
@@ -217,7 +217,8 @@ impl Recogniser<'_> {
         }
     }
 
-    /// Where an argument is null unless a condition holds, as that of `sum(CASE WHEN c THEN x END)`, the condition becomes a filter.
+    /// Turns the condition of an argument such as that of `sum(CASE WHEN c THEN x END)` into a filter: the argument is null unless the condition
+    /// holds.
     fn filter_by_choice(&self, aggregate: &mut Aggregate) {
         if !aggregate.function.leaves_nulls_out() {
             return;
@@ -233,13 +234,13 @@ impl Recogniser<'_> {
         }
         if let (AggregateFunction::Count, [TickExpr::Constant(number)]) =
             (&aggregate.function, aggregate.arguments.as_slice())
-            && self.constants.fixed(*number).is_some_and(|value| !value.is_null())
+            && self.constants.fixed_value(*number).is_some_and(|value| !value.is_null())
         {
             (aggregate.function, aggregate.arguments) = (AggregateFunction::CountRows, Vec::new());
         }
     }
 
-    /// The condition and the value of an expression that is such a constant, or nothing, where the condition isn't true.
+    /// The condition and the value of a CASE whose result is a given constant, or null, if the condition isn't true.
     pub(super) fn choice_or(
         &self,
         expr: &TickExpr,
@@ -250,15 +251,15 @@ impl Recogniser<'_> {
                 let is_it = match otherwise.as_deref() {
                     None => is_rest(None),
                     Some(TickExpr::Constant(number)) => {
-                        self.constants.fixed(*number).is_some_and(|value| is_rest(Some(value)))
+                        self.constants.fixed_value(*number).is_some_and(|value| is_rest(Some(value)))
                     }
                     Some(_) => false,
                 };
                 let [choice] = branches.as_slice() else { return None };
-                // What the condition leaves out may be what a division is refused for.
+                // A division may fail in just the rows that the condition excludes.
                 (is_it && !divides(&choice.1)).then(|| choice.clone())
             }
-            // A cast that every value passes, so that none fails in a row that the condition leaves out.
+            // A cast that can't fail, so it doesn't fail in a row that the condition excludes.
             TickExpr::Cast(inner, to) => {
                 let TickExpr::Case { data_type: from, .. } = inner.as_ref() else { return None };
                 let widens = match to {
@@ -274,7 +275,7 @@ impl Recogniser<'_> {
         }
     }
 
-    /// An aggregate of DataFusion's without a kernel in the engine.
+    /// An aggregate of DataFusion for which the engine has no kernel.
     fn external_aggregate(
         &mut self,
         call: &AggregateCall,
@@ -287,7 +288,7 @@ impl Recogniser<'_> {
         Ok(Aggregate::new(function, arguments, data_type.clone()))
     }
 
-    /// The engine's aggregate for one of DataFusion or ours, of groups as of window frames.
+    /// The engine's aggregate for one of DataFusion's or ours, for groups and for window frames.
     pub(super) fn known_aggregate(
         &mut self,
         name: &str,
@@ -324,7 +325,7 @@ impl Recogniser<'_> {
         let evaluated = if function == AggregateFunction::CountRows { &[] } else { args };
         let mut arguments = evaluated.iter().map(|arg| self.convert(arg, schema)).collect::<Result<Vec<_>, _>>()?;
         if name == "vwap" {
-            // The weight comes first.
+            // The weight is the first argument.
             arguments.reverse();
         }
         let aggregate = Aggregate::new(function, arguments, data_type.clone());
@@ -338,7 +339,7 @@ impl Recogniser<'_> {
     }
 }
 
-/// Whether rows have an order beyond that of sorts, as `row_order.rs` of `functions` finds it where DataFusion groups them.
+/// Whether rows have an order of their own, as `row_order.rs` of `functions` determines it for DataFusion's groupings.
 fn have_row_order(plan: &LogicalPlan) -> bool {
     match plan {
         LogicalPlan::TableScan(_) | LogicalPlan::Sort(_) => true,
@@ -352,7 +353,7 @@ fn have_row_order(plan: &LogicalPlan) -> bool {
     }
 }
 
-/// An aggregate over a stage's columns as one over those of the table. First and last by its time alone are functions of their own.
+/// Rewrites an aggregate over a stage's columns to one over those of the table. First and last by the table's time become functions of their own.
 pub(super) fn over_columns(aggregate: &Aggregate, columns: &[TickExpr], spec: &TableSpec) -> Aggregate {
     let substitute = |expr: &TickExpr| expr.substitute(columns);
     let mut aggregate = Aggregate {
@@ -364,7 +365,7 @@ pub(super) fn over_columns(aggregate: &Aggregate, columns: &[TickExpr], spec: &T
     aggregate
 }
 
-/// First and last by a table's time alone are functions of their own.
+/// First and last by the table's time become functions of their own.
 pub(super) fn by_time(aggregate: &mut Aggregate, spec: &TableSpec) {
     let [_, TickExpr::Column(key)] = aggregate.arguments.as_slice() else { return };
     let rises = |orders: &[SortOptions]| *key == spec.time_position() && orders.iter().all(|order| !order.descending);
@@ -376,7 +377,7 @@ pub(super) fn by_time(aggregate: &mut Aggregate, spec: &TableSpec) {
     aggregate.arguments.truncate(1);
 }
 
-/// A filter in which a value that must not be distinct from a literal equals it: both hold for the same rows unless the literal is null.
+/// Writes `IS NOT DISTINCT FROM` a literal as an equality: both hold for the same rows unless the literal is null.
 fn with_equalities(filter: &Expr) -> Expr {
     fn is_value(expr: &Expr) -> bool {
         match expr {
@@ -397,8 +398,8 @@ fn with_equalities(filter: &Expr) -> Expr {
     }
 }
 
-/// Groups with the aggregates that were asked for, given what each of them is over the plan's columns behind the keys.
-fn as_asked(plan: Plan, keys: usize, outputs: Option<Vec<TickExpr>>) -> Plan {
+/// Groups with the requested aggregates, given the expression of each over the plan's columns behind the keys.
+fn project_aggregates(plan: Plan, keys: usize, outputs: Option<Vec<TickExpr>>) -> Plan {
     let Some(outputs) = outputs else { return plan };
     let made: Vec<TickExpr> = (keys..plan.width()).map(TickExpr::Column).collect();
     let outputs = outputs.iter().map(|output| output.substitute(&made));

@@ -9,7 +9,7 @@ use splay_store::TableSpec;
 use super::recognise::Recogniser;
 
 impl Recogniser<'_> {
-    /// Rewrites a plan that sorts computed columns and takes few rows: columns that are no sort keys are computed after the sort.
+    /// Rewrites a plan that sorts computed columns and takes few rows: columns that aren't sort keys are computed after the sort.
     pub(super) fn with_late_values(&self, plan: Plan) -> Plan {
         match plan {
             Plan::Project { input, outputs } => {
@@ -50,14 +50,14 @@ fn type_of_column(column: &TickExpr, spec: &TableSpec) -> DataType {
 struct Split {
     /// Expressions that stay below the sort, followed by the columns from which those above it are computed.
     below: Vec<TickExpr>,
-    /// Which of the columns the first ones below are.
+    /// The positions of the outputs that the first columns below hold.
     same: Vec<usize>,
     above: Vec<TickExpr>,
     keys: Vec<SortKey>,
 }
 
 impl Split {
-    /// `None` if nothing is computed that no key reads.
+    /// `None` if every computed column is a sort key.
     fn of(outputs: &[TickExpr], keys: &[SortKey]) -> Option<Split> {
         let mut read = BTreeSet::new();
         keys.iter().for_each(|key| key.expr.visit_columns(&mut |column| _ = read.insert(column)));
@@ -83,7 +83,7 @@ impl Split {
     }
 }
 
-/// An expression over the places of its columns among others, to which those are added that aren't there.
+/// Rewrites an expression to the positions of its columns among others, and adds missing ones.
 fn over_columns_of(expr: &TickExpr, columns: &mut Vec<TickExpr>) -> TickExpr {
     let mut read = BTreeSet::new();
     expr.visit_columns(&mut |column| _ = read.insert(column));

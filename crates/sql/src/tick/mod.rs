@@ -69,7 +69,7 @@ use crate::read_only;
 use crate::session::Parameters;
 use crate::syntax::snapshot_of;
 
-/// Most shapes that are kept.
+/// Most shapes in the cache.
 const SHAPES_MAX: usize = 4096;
 
 /// Most bytes of shapes that are kept.
@@ -85,16 +85,16 @@ pub(crate) struct TickStatement {
     /// Lookup tables in which a key may occur twice.
     lookups: Vec<Arc<LookupTable>>,
     schema: SchemaRef,
-    /// The tables that it was made for. Not snapshots: those would keep replaced files from being removed.
+    /// The tables for which it was planned. Not snapshots: these would keep replaced files from being removed.
     tables: Vec<(String, TableSpec)>,
-    /// The plan for joins whose small side has a key twice, if that is possible, and whether a run has met one.
+    /// The plan for joins whose small side has duplicate keys, if there is one, and whether a run has met such a key.
     with_repeated_keys: Option<Box<TickStatement>>,
     keys_repeat: AtomicBool,
-    /// What the engine refused last. An equal statement goes to DataFusion at once.
+    /// The engine's last refusal. An equal statement goes to DataFusion at once.
     refusal: Mutex<Option<EngineRefusal>>,
 }
 
-/// Constants and states of tables with which the engine refused to run.
+/// The constants and the states of tables with which the engine refused to run.
 #[derive(Debug)]
 struct EngineRefusal {
     question: ResultKey,
@@ -109,28 +109,28 @@ impl TickStatement {
         TickStatement { plan, constants, sides, lookups, schema, tables, with_repeated_keys, keys_repeat, refusal }
     }
 
-    /// The plan that is run: once a key was there twice that for such keys.
-    fn chosen(&self) -> &TickStatement {
-        // Relaxed: who doesn't know of it yet finds out.
+    /// The plan to run: once a duplicate key was met, the one for duplicate keys.
+    fn preferred_plan(&self) -> &TickStatement {
+        // Relaxed: a thread that doesn't see it yet meets the duplicate itself.
         match &self.with_repeated_keys {
             Some(other) if self.keys_repeat.load(Ordering::Relaxed) => other,
             _ => self,
         }
     }
 
-    /// Runs the chosen plan over tables, with a statement's values.
-    fn run_chosen(
+    /// Runs the preferred plan over tables, with a statement's values.
+    fn run_preferred(
         &self,
         tables: &[TableSnapshot],
         constants: Vec<ArrayRef>,
         values: &[ScalarValue],
         limits: &Limits<'_>,
     ) -> splay_engine::Result<(Vec<RecordBatch>, ReadStats)> {
-        let chosen = self.chosen();
+        let chosen = self.preferred_plan();
         match chosen.run(tables, constants, limits) {
             Err(splay_engine::Error::RepeatedKey) if self.with_repeated_keys.is_some() => {
                 self.keys_repeat.store(true, Ordering::Relaxed);
-                let other = self.chosen();
+                let other = self.preferred_plan();
                 let constants = other.constants.bind(values);
                 let constants = constants.map_err(|_| splay_engine::Error::RepeatedKey)?;
                 other.run(tables, constants, limits)
@@ -139,7 +139,7 @@ impl TickStatement {
         }
     }
 
-    /// The rows, and the statistics of what was read.
+    /// The rows, and the statistics of the reads.
     fn run(
         &self,
         tables: &[TableSnapshot],
@@ -164,23 +164,23 @@ impl TickStatement {
         Ok((batches, read))
     }
 
-    /// Its plans, those of the side inputs first.
+    /// Its plans, with those of the side inputs first.
     fn plans(&self) -> impl Iterator<Item = &Plan> {
         self.sides.iter().map(|side| &side.plan).chain([&self.plan])
     }
 
-    /// Its steps in words, with what they cost if it has run.
+    /// Its steps as text, with their cost if it has run.
     fn describe(&self, costs: Option<&StepCosts>) -> String {
         let steps = |plan: &Plan| costs.map_or_else(|| plan.to_string(), |costs| plan.with_costs(costs).to_string());
-        let chosen = self.chosen();
+        let chosen = self.preferred_plan();
         let sides = chosen.sides.iter().map(|side| format!("To look up in:\n{}\n", steps(&side.plan)));
         let refusal = self.refusal.lock().unwrap_or_else(PoisonError::into_inner);
         let refused = refusal.as_ref().map(|refusal| format!("\nDataFusion ran it last: {}", refusal.reason));
         sides.chain([steps(&chosen.plan)]).chain(refused).collect()
     }
 
-    /// Why the engine refused a question before; `None` if it didn't.
-    fn refused(&self, question: impl FnOnce() -> ResultKey) -> Option<String> {
+    /// The reason why the engine refused the same question before; `None` if it didn't.
+    fn earlier_refusal(&self, question: impl FnOnce() -> ResultKey) -> Option<String> {
         let refusal = self.refusal.lock().unwrap_or_else(PoisonError::into_inner);
         refusal.as_ref().filter(|refusal| refusal.question == question()).map(|refusal| refusal.reason.clone())
     }
@@ -190,9 +190,9 @@ impl TickStatement {
 #[derive(Debug, Clone)]
 enum ShapeEntry {
     Tick(Arc<TickStatement>),
-    /// Its literals must not be lifted, since they are part of the names of its columns: the text as it is written is the shape.
+    /// Its literals must not be lifted, because they are part of the names of its columns: the original text is the shape.
     AsWritten,
-    /// Why it doesn't run as a tick plan.
+    /// The reason why it doesn't run as a tick plan.
     Other(String),
 }
 
@@ -207,7 +207,7 @@ pub(crate) struct TickStatements {
 #[derive(Debug, Default)]
 struct Shapes {
     entries: HashMap<String, ShapeEntry>,
-    /// Bytes that all shapes take together.
+    /// The size of all shapes in bytes.
     bytes: usize,
 }
 
@@ -229,7 +229,7 @@ impl Shapes {
     }
 }
 
-/// A statement as it was given: its shape, and the values of its parameters with those of lifted literals.
+/// A statement with its shape, and the values of its parameters and lifted literals.
 #[derive(Debug)]
 pub(crate) struct ShapedStatement {
     key: String,
@@ -244,9 +244,9 @@ impl ShapedStatement {
         Some(ShapedStatement::of_shape(text, shape::shape(text)?, parameters))
     }
 
-    /// Like `new`, without lifting literals. `None` for a text that is too long to be a shape.
+    /// Like `new`, without lifting literals. `None` for a text that is longer than a shape may be.
     pub fn as_written(text: &str, parameters: &Parameters) -> Option<ShapedStatement> {
-        // No shape begins so.
+        // No other shape begins like this.
         let shape = Shape { key: format!("\u{3}{text}"), literals: Vec::new() };
         (text.len() <= SHAPE_BYTES_MAX).then(|| ShapedStatement::of_shape(text, shape, parameters))
     }
@@ -276,8 +276,8 @@ impl ShapedStatement {
         ShapedStatement { key, text, names, values }
     }
 
-    /// Values that say which parameter they are of.
-    fn marked(&self) -> ParamValues {
+    /// Values that are marked with the number of their parameter.
+    fn numbered_values(&self) -> ParamValues {
         let marked = self.names.iter().zip(&self.values).enumerate().map(|(number, (name, value))| {
             let mark = BTreeMap::from([(LIFTED.to_owned(), number.to_string())]);
             let value = if name.starts_with(LIFTED) { item(value) } else { value.clone() };
@@ -287,7 +287,7 @@ impl ShapedStatement {
     }
 }
 
-/// The value that represents a literal in a plan: of a list its first item, which has the type of all items.
+/// The value that represents a literal in a plan: for a list its first item, which has the type of all items.
 fn item(value: &ScalarValue) -> ScalarValue {
     match value {
         ScalarValue::List(list) => ScalarValue::try_from_array(&list.value(0), 0).unwrap_or(ScalarValue::Null),
@@ -295,7 +295,7 @@ fn item(value: &ScalarValue) -> ScalarValue {
     }
 }
 
-/// The query that an `explain` is about.
+/// The query of an `EXPLAIN`.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum ExplainQuery<'a> {
     /// `explain`, which only shows the plan.
@@ -305,7 +305,7 @@ pub(crate) enum ExplainQuery<'a> {
 }
 
 impl<'a> ExplainQuery<'a> {
-    /// `None` for other statements, and for those that ask for a plan of DataFusion's in a form of its own.
+    /// `None` for other statements, and for those that request a particular form of DataFusion's plan.
     pub fn of(text: &'a str) -> Option<ExplainQuery<'a>> {
         let (first, mut rest) = word(text)?;
         if first != "explain" {
@@ -326,50 +326,50 @@ impl<'a> ExplainQuery<'a> {
     }
 }
 
-/// The first word of a text in small letters, comments left out, and what is behind it.
+/// The first word of a text in lower case, after comments, and the text behind it.
 fn word(text: &str) -> Option<(String, &str)> {
     let text = shape::behind_blanks(text)?;
     let (word, rest) = text.split_at(text.find(|c: char| !c.is_ascii_alphabetic())?);
     Some((word.to_ascii_lowercase(), rest))
 }
 
-/// What a statement may use.
+/// The resources that a statement may use.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits<'a> {
-    /// Threads that may work at once.
+    /// Most threads.
     pub threads: usize,
-    /// Bytes that rows in memory may take.
+    /// Memory limit of rows, in bytes.
     pub memory_bytes: usize,
-    /// Whether to go on.
+    /// Cancellation.
     pub stop: Stop<'a>,
-    /// Whether an answer that was kept will do.
+    /// Whether a cached answer may be returned.
     pub takes_kept: bool,
     /// Whether the memory of each step is measured.
     pub measures_memory: bool,
 }
 
-/// What became of a statement.
+/// The outcome of running a statement.
 #[derive(Debug)]
 pub(crate) enum RunOutcome {
     /// Its rows.
     Rows(SchemaRef, CachedResult),
-    /// The statement has no tick plan, or values that can't be bound.
+    /// The statement has no tick plan, or its values can't be bound.
     Not,
     /// The engine refused its tick plan, for this reason.
     Refused(String),
-    /// Nothing is known of its shape.
+    /// Its shape isn't in the cache.
     Unknown,
-    /// The text as it is written has to be asked for.
+    /// The cache entry is under the original text.
     AsWritten,
 }
 
 impl TickStatements {
-    /// Nothing is known yet. Answers of up to `result_bytes` together are kept; with 0 none.
+    /// An empty cache. Answers of up to `result_bytes` together are cached; none if it is 0.
     pub fn new(result_bytes: usize) -> TickStatements {
         TickStatements { shapes: Mutex::default(), results: Results::new(result_bytes) }
     }
 
-    /// Runs a statement whose shape is known.
+    /// Runs a statement whose shape is in the cache.
     ///
     /// # Errors
     /// [`Error::Store`] for damaged bytes, [`Error::Cancelled`].
@@ -393,30 +393,30 @@ impl TickStatements {
             }
             tables.push(snapshot);
         }
-        // What can't be bound is DataFusion's to complain about.
-        let constants = match statement.chosen().constants.bind(&query.values) {
+        // DataFusion reports values that can't be bound.
+        let constants = match statement.preferred_plan().constants.bind(&query.values) {
             Ok(constants) => constants,
             Err(_) => return Ok(RunOutcome::Not),
         };
         let question = || {
-            // Another table may have had the name.
+            // The name may belong to another table by now.
             let state = |table: &TableSnapshot| (Arc::clone(table.folder()), table.epoch(), table.live());
             let states = tables.iter().map(state).collect();
             ResultKey { shape: query.key.clone(), values: query.values.clone(), states }
         };
-        if let Some(reason) = statement.refused(question) {
+        if let Some(reason) = statement.earlier_refusal(question) {
             return Ok(RunOutcome::Refused(reason));
         }
         let cache_key = self.results.as_ref().map(|results| (results, question()));
         let cached_result =
             cache_key.as_ref().filter(|_| limits.takes_kept).and_then(|(results, cache_key)| results.get(cache_key));
-        // Columns of what was kept may be slices of files that can't be read any more.
+        // Columns of a cached answer may be slices of files that can't be read any more.
         if let Some(cached_result) =
             cached_result.filter(|(_, _, watches)| watches.iter().all(|watch| watch.check().is_ok()))
         {
             return Ok(RunOutcome::Rows(Arc::clone(&statement.schema), cached_result));
         }
-        let ran = statement.run_chosen(&tables, constants, &query.values, limits);
+        let ran = statement.run_preferred(&tables, constants, &query.values, limits);
         match ran {
             Ok((batches, read)) => {
                 let watches: Vec<ReadWatch> = tables.iter().map(|table| table.watch().clone()).collect();
@@ -431,7 +431,7 @@ impl TickStatements {
             Err(splay_engine::Error::Stopped) => Err(Error::Cancelled),
             Err(error) => {
                 let reason = error.to_string();
-                // How much memory there is changes from one run to the next.
+                // The available memory differs from run to run.
                 if !matches!(error, splay_engine::Error::Memory { .. }) {
                     let refusal = EngineRefusal { question: question(), reason: reason.clone() };
                     *statement.refusal.lock().unwrap_or_else(PoisonError::into_inner) = Some(refusal);
@@ -469,7 +469,7 @@ impl TickStatements {
                 Err(UnsupportedExpr(reason)) => ShapeEntry::Other(reason),
             },
             Err(error) => match error.to_string() {
-                // Its planning takes the value of a literal, as that of a pivot does.
+                // Planning uses the value of a literal, for example of a pivot.
                 error if error.contains(LIFTED) => ShapeEntry::AsWritten,
                 error => return Err(error),
             },
@@ -479,7 +479,7 @@ impl TickStatements {
     }
 }
 
-/// The plan with names resolved, the values of parameters marked, and the names as the statement spells them.
+/// The plan with resolved names and marked parameters, and the spelling of names in the statement.
 async fn logical_plan(
     query: &ShapedStatement,
     state: &SessionState,
@@ -491,7 +491,7 @@ async fn logical_plan(
         None => read_only::plan(state, &folded, false).await?,
     };
     spellings.add_statement(written);
-    Ok((plan.with_param_values(query.marked())?, spellings))
+    Ok((plan.with_param_values(query.numbered_values())?, spellings))
 }
 
 fn recognise(
@@ -524,13 +524,13 @@ fn recognise(
     let mut statement = TickStatement::new(recognised, Arc::clone(&schema));
     if assumes_unique {
         let other = TickStatement::new(recognise::recognise(&plan, options, true)?, schema);
-        // Both run over the same snapshots, by number.
+        // Both plans run over the same snapshots, by number.
         statement.with_repeated_keys = (other.tables == statement.tables).then(|| Box::new(other));
     }
     Ok(statement)
 }
 
-/// Whether a plan has a calendar that is a table, as it was when the plan was made.
+/// Whether a plan uses a calendar that is a table, in the state that it had at planning.
 fn has_own_calendar(plan: &LogicalPlan) -> datafusion::error::Result<bool> {
     let mut has_calendar = false;
     plan.walk_steps(|step| {

@@ -18,14 +18,15 @@ use crate::joins::window_parts;
 /// Most conditions that are pushed down. Each costs a walk of the plan.
 const CONDITIONS_MAX: usize = 32;
 
-/// Nodes of the expressions that a condition gets in the place of its columns: `x || x` doubles them at each step.
+/// Most nodes of the expressions that replace the columns of a condition: `x || x` doubles them at each step.
 const NODES_MAX: usize = 200;
 
-/// A plan whose groups are those that meet some of the conditions, and the others; `None` if that are all.
+/// Pushes the conditions of a predicate below groupings where possible. Returns the new plan and the remaining conditions; `None` if none could be
+/// pushed.
 ///
 /// # Errors
-/// Those of making plans.
-pub(super) fn narrowed(plan: &LogicalPlan, predicate: &Expr) -> Result<Option<(LogicalPlan, Option<Expr>)>> {
+/// Those of rebuilding plans.
+pub(super) fn narrow_groups(plan: &LogicalPlan, predicate: &Expr) -> Result<Option<(LogicalPlan, Option<Expr>)>> {
     let conditions = split_conjunction(predicate);
     if conditions.len() > CONDITIONS_MAX {
         return Ok(None);
@@ -40,7 +41,7 @@ pub(super) fn narrowed(plan: &LogicalPlan, predicate: &Expr) -> Result<Option<(L
     Ok(narrowed.map(|plan| (plan, conjunction(others))))
 }
 
-/// The plan with a condition below the first groups that it holds for as a whole, or at a join; `None` if there are none.
+/// The plan with a condition below the first grouping whose groups it selects as a whole, or at a join; `None` if there is neither.
 fn below(plan: &LogicalPlan, condition: &Expr) -> Result<Option<LogicalPlan>> {
     if !is_of_columns(condition)? {
         return Ok(None);
@@ -72,7 +73,7 @@ fn below(plan: &LogicalPlan, condition: &Expr) -> Result<Option<LogicalPlan>> {
         LogicalPlan::Union(node) => union(node, condition),
         LogicalPlan::Distinct(Distinct::All(input)) if !reads_floats(condition, plan.schema())? => {
             let condition = by_place(condition, plan.schema(), input.schema())?;
-            Ok(Some(LogicalPlan::Distinct(Distinct::All(Arc::new(filtered(input, condition)?)))))
+            Ok(Some(LogicalPlan::Distinct(Distinct::All(Arc::new(push_condition(input, condition)?)))))
         }
         LogicalPlan::Aggregate(node) => aggregate(node, condition),
         LogicalPlan::Window(node) => window(node, condition),
@@ -90,8 +91,8 @@ fn at_join(plan: &LogicalPlan, condition: &Expr) -> Result<Option<LogicalPlan>> 
     }
 }
 
-/// A plan with a condition as far below as it may be.
-fn filtered(plan: &LogicalPlan, condition: Expr) -> Result<LogicalPlan> {
+/// A plan with a condition pushed down as far as possible.
+fn push_condition(plan: &LogicalPlan, condition: Expr) -> Result<LogicalPlan> {
     match below(plan, &condition)? {
         Some(narrowed) => Ok(narrowed),
         None => Filter::try_new(condition, Arc::new(plan.clone())).map(LogicalPlan::Filter),
@@ -124,11 +125,11 @@ fn aggregate(node: &Aggregate, condition: &Expr) -> Result<Option<LogicalPlan>> 
         return Ok(None);
     }
     let Some(condition) = over(condition, &node.schema, &node.group_expr)? else { return Ok(None) };
-    // Keys that aren't the same each time they are computed are computed once.
+    // Keys whose value differs at each evaluation must be evaluated only once.
     if !is_of_columns(&condition)? {
         return Ok(None);
     }
-    let input = Arc::new(filtered(&node.input, condition)?);
+    let input = Arc::new(push_condition(&node.input, condition)?);
     let (keys, calls) = (node.group_expr.clone(), node.aggr_expr.clone());
     Aggregate::try_new_with_schema(input, keys, calls, Arc::clone(&node.schema)).map(LogicalPlan::Aggregate).map(Some)
 }
@@ -138,7 +139,7 @@ fn window(node: &Window, condition: &Expr) -> Result<Option<LogicalPlan>> {
         return Ok(None);
     }
     let columns = node.input.schema().columns();
-    let of_window = |expr: &Expr| match unaliased(expr) {
+    let of_window = |expr: &Expr| match without_alias(expr) {
         Expr::WindowFunction(call) => call.params.partition_by.clone(),
         _ => Vec::new(),
     };
@@ -152,12 +153,12 @@ fn window(node: &Window, condition: &Expr) -> Result<Option<LogicalPlan>> {
         }
     }
     let condition = by_place(condition, &node.schema, node.input.schema())?;
-    let input = Arc::new(filtered(&node.input, condition)?);
+    let input = Arc::new(push_condition(&node.input, condition)?);
     let (window_expr, schema) = (node.window_expr.clone(), Arc::clone(&node.schema));
     Ok(Some(LogicalPlan::Window(Window { input, window_expr, schema })))
 }
 
-/// Whether a condition reads columns, and gives the same for the same values.
+/// Whether a condition reads columns, and always has the same result for the same values.
 fn is_of_columns(condition: &Expr) -> Result<bool> {
     let (mut columns, mut others) = (false, false);
     condition.apply(|expr| {
@@ -176,7 +177,7 @@ fn is_of_columns(condition: &Expr) -> Result<bool> {
     Ok(columns && !others)
 }
 
-/// Whether a condition reads floats: as keys both zeros are one value, and each NaN is one.
+/// Whether a condition reads floats: as group keys both zeros are one value, and so are all NaNs.
 fn reads_floats(condition: &Expr, schema: &DFSchema) -> Result<bool> {
     for column in condition.column_refs() {
         if schema.field(schema.index_of_column(column)?).data_type().is_floating() {
@@ -186,13 +187,13 @@ fn reads_floats(condition: &Expr, schema: &DFSchema) -> Result<bool> {
     Ok(false)
 }
 
-/// A condition on columns as one on those at the same places of another schema.
+/// Rewrites a condition to the columns at the same positions of another schema.
 fn by_place(condition: &Expr, from: &DFSchema, to: &DFSchema) -> Result<Expr> {
     let columns: Vec<Expr> = to.columns().into_iter().map(Expr::Column).collect();
     over(condition, from, &columns)?.ok_or_else(|| DataFusionError::Internal("a column has no place".to_owned()))
 }
 
-/// A condition on columns as one on what these are computed by; `None` if it reads others.
+/// Rewrites a condition to the expressions of its columns; `None` if it reads others.
 fn over(condition: &Expr, schema: &DFSchema, computed: &[Expr]) -> Result<Option<Expr>> {
     let (mut has_others, mut nodes) = (false, 0);
     condition.apply(|expr| {
@@ -209,8 +210,8 @@ fn over(condition: &Expr, schema: &DFSchema, computed: &[Expr]) -> Result<Option
     let over = condition.clone().transform(|expr| {
         let Expr::Column(column) = &expr else { return Ok(Transformed::no(expr)) };
         match computed.get(schema.index_of_column(column)?) {
-            // What is put in is done.
-            Some(by) => Ok(Transformed::new(unaliased(by).clone(), true, TreeNodeRecursion::Jump)),
+            // The replacement is final: it isn't rewritten again.
+            Some(by) => Ok(Transformed::new(without_alias(by).clone(), true, TreeNodeRecursion::Jump)),
             None => {
                 has_others = true;
                 Ok(Transformed::new(expr, false, TreeNodeRecursion::Stop))
@@ -220,7 +221,7 @@ fn over(condition: &Expr, schema: &DFSchema, computed: &[Expr]) -> Result<Option
     Ok((!has_others).then_some(over.data))
 }
 
-/// Nodes of an expression, as far as they count.
+/// The number of nodes of an expression, counted up to the limit.
 fn size(expr: &Expr) -> Result<usize> {
     let mut nodes = 0;
     expr.apply(|_| {
@@ -230,9 +231,9 @@ fn size(expr: &Expr) -> Result<usize> {
     Ok(nodes)
 }
 
-fn unaliased(expr: &Expr) -> &Expr {
+fn without_alias(expr: &Expr) -> &Expr {
     match expr {
-        Expr::Alias(alias) => unaliased(&alias.expr),
+        Expr::Alias(alias) => without_alias(&alias.expr),
         other => other,
     }
 }

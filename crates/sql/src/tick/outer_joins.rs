@@ -14,19 +14,19 @@ use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
 use datafusion::logical_expr::{Expr, LogicalPlan, lit};
 use splay_engine::{Expr as TickExpr, Plan};
 
-use super::combine::{KeyedSide, Size, equalities, failed, filtered, is_of, listed, with_filter};
+use super::combine::{KeyedSide, Size, equalities, filtered, is_of, literal_columns, unsupported, with_filter};
 use super::convert::{UnsupportedExpr, unknown};
 use super::recognise::{Recogniser, Stage, types};
 use super::subqueries::has_one_row;
 use crate::joins::asof_parts;
 
-/// The column that marks the side of a row, and its values.
+/// The column that marks a row's side, and its values.
 const SIDE: &str = "__side";
 const LEFT: i64 = 0;
 const RIGHT: i64 = 1;
 
 impl Recogniser<'_> {
-    /// An outer join of both sides: the left's rows with what they find, and behind them those of the right that none finds.
+    /// A full join: a left join, followed by the right rows without a match.
     pub(super) fn full(&mut self, join: &Join) -> Result<Stage, UnsupportedExpr> {
         let (pairs, rest) = equalities(join)?;
         if pairs.is_empty() || !rest.is_empty() {
@@ -36,14 +36,14 @@ impl Recogniser<'_> {
         let matched = self.lookup(&of_left, &join.left)?.into_plan(&join.schema);
         let mut outputs = Vec::with_capacity(join.schema.fields().len());
         for data_type in types(join.left.schema()) {
-            outputs.push(self.fixed(ScalarValue::try_from(&data_type))?);
+            outputs.push(self.constant(ScalarValue::try_from(&data_type))?);
         }
         outputs.extend((0..join.right.schema().fields().len()).map(TickExpr::Column));
         let right = self.with_keys_of(&join.right, &pairs, &join.left, false)?.into_plan(join.right.schema());
         Ok(Stage::Frame(Plan::Union { inputs: vec![matched, Plan::Project { input: Box::new(right), outputs }] }))
     }
 
-    /// The left's rows that find something on the right, or nothing.
+    /// A semi or anti join: the left rows with, or without, a match on the right.
     pub(super) fn with_or_without(&mut self, join: &Join, left: &LogicalPlan) -> Result<Stage, UnsupportedExpr> {
         let (pairs, rest) = equalities(join)?;
         if pairs.is_empty() || !rest.is_empty() {
@@ -56,7 +56,7 @@ impl Recogniser<'_> {
         self.with_keys_of(left, &pairs, &join.right, join.join_type == JoinType::LeftSemi)
     }
 
-    /// Rows of a plan whose keys those of another have, or not. `pairs` has the other's keys first.
+    /// The rows of a plan whose keys another plan has, or doesn't have. In `pairs` the other's key is first.
     fn with_keys_of(
         &mut self,
         plan: &LogicalPlan,
@@ -79,7 +79,7 @@ impl Recogniser<'_> {
         })
     }
 
-    /// A join without equalities: each row of the left with every row of the right, as far as the condition holds.
+    /// A join without equalities: each left row with every right row that passes the condition.
     pub(super) fn with_every_row(
         &mut self,
         join: &Join,
@@ -109,7 +109,7 @@ impl Recogniser<'_> {
         Ok(Stage::Frame(self.with_all(stage, Vec::new(), side, join.left.schema())))
     }
 
-    /// Rows with those values that a query of one row has: its columns are constants, which are computed before.
+    /// Rows joined with a query of one row, whose columns become constants that are computed first.
     fn with_one_row(
         &mut self,
         left: &LogicalPlan,
@@ -142,9 +142,9 @@ impl Recogniser<'_> {
     }
 }
 
-/// A left join whose condition on the right side alone is applied to the right side's rows before the join.
+/// A left join with a condition on the right side only, which is applied to the right side before the join.
 pub(super) fn with_narrowed_right(join: &Join) -> Result<Join, UnsupportedExpr> {
-    if listed(&join.right)?.is_some() {
+    if literal_columns(&join.right)?.is_some() {
         return Ok(join.clone());
     }
     let (mut of_right, mut rest) = (Vec::new(), Vec::new());
@@ -155,9 +155,9 @@ pub(super) fn with_narrowed_right(join: &Join) -> Result<Join, UnsupportedExpr> 
     Ok(Join { right: with_filter(of_right, &join.right)?, filter: conjunction(rest), ..join.clone() })
 }
 
-/// A right join, maybe with a filter above it, as a left join with the sides swapped and the columns in their old order.
+/// A right join, possibly with a filter above it, as a left join with swapped sides and the columns in their old order.
 pub(super) fn with_sides_swapped(join: &Join, predicate: Option<&Expr>) -> Result<LogicalPlan, UnsupportedExpr> {
-    if asof_parts(join).map_err(failed)?.is_some() {
+    if asof_parts(join).map_err(unsupported)?.is_some() {
         return unknown("a right join by time");
     }
     let swapped = Join {
@@ -165,16 +165,18 @@ pub(super) fn with_sides_swapped(join: &Join, predicate: Option<&Expr>) -> Resul
         right: Arc::clone(&join.left),
         on: join.on.iter().map(|(left, right)| (right.clone(), left.clone())).collect(),
         join_type: JoinType::Left,
-        schema: Arc::new(build_join_schema(join.right.schema(), join.left.schema(), &JoinType::Left).map_err(failed)?),
+        schema: Arc::new(
+            build_join_schema(join.right.schema(), join.left.schema(), &JoinType::Left).map_err(unsupported)?,
+        ),
         ..join.clone()
     };
     let mut plan = LogicalPlan::Join(swapped);
     if let Some(predicate) = predicate {
-        plan = LogicalPlan::Filter(Filter::try_new(predicate.clone(), Arc::new(plan)).map_err(failed)?);
+        plan = LogicalPlan::Filter(Filter::try_new(predicate.clone(), Arc::new(plan)).map_err(unsupported)?);
     }
     let columns = join.schema.columns().into_iter().map(Expr::Column).collect();
     let projection = Projection::try_new_with_schema(columns, Arc::new(plan), Arc::clone(&join.schema));
-    projection.map(LogicalPlan::Projection).map_err(failed)
+    projection.map(LogicalPlan::Projection).map_err(unsupported)
 }
 
 /// `INTERSECT` and `EXCEPT`, which are such joins by all columns of different rows, as groups of the rows of both sides: those that have rows of
@@ -213,5 +215,5 @@ fn grouped_by_sides(join: &Join) -> Result<LogicalPlan, UnsupportedExpr> {
         let groups = Arc::new(LogicalPlan::Filter(groups));
         Projection::try_new_with_schema(keys.to_vec(), groups, Arc::clone(&join.schema)).map(LogicalPlan::Projection)
     };
-    grouped().map_err(failed)
+    grouped().map_err(unsupported)
 }

@@ -15,13 +15,13 @@ use splay_engine::{Aggregate, AggregateFunction, BinaryOp, Expr as TickExpr, Piv
 use super::constants::Constants;
 use super::recognise::Recogniser;
 
-/// Fewest values of a key that are looked up: a few are compared as fast.
+/// Fewest values of a key for which a look-up pays; a few are compared as fast.
 const VALUES_MIN: usize = 8;
 
 /// Most keys that are compared, and most kinds of aggregates of a key.
 const KINDS_MAX: usize = 64;
 
-/// The condition of an aggregate that a key has a value.
+/// A condition of an aggregate that a key equals a value.
 struct Equality {
     aggregate: usize,
     value: usize,
@@ -29,42 +29,42 @@ struct Equality {
     rest: Option<TickExpr>,
 }
 
-/// Aggregates that differ in the value of a key alone.
+/// Aggregates that differ only in the value of a key.
 struct Kind {
-    /// Without the condition on the key.
+    /// The aggregate without the condition on the key.
     aggregate: Aggregate,
-    /// Which of the aggregates they are, and the constants that are their values.
+    /// The positions of the aggregates, and the constants that are their values.
     members: Vec<usize>,
     values: Vec<usize>,
 }
 
 impl Recogniser<'_> {
-    /// The aggregates that are computed for those given, and what these are over their columns; `None` where they are those given.
+    /// The aggregates to compute in place of the given ones, and the expressions of the given ones over them; `None` if nothing changes.
     pub(super) fn in_one_pass(&mut self, aggregates: Vec<Aggregate>) -> (Vec<Aggregate>, Option<Vec<TickExpr>>) {
         let before = self.constants.len();
         let columns = |columns: Vec<usize>| columns.into_iter().map(TickExpr::Column).collect::<Vec<_>>();
         if let Some((parts, outputs)) = self.without_zeros(&aggregates) {
-            if let Some((made, places)) = self.pivoted(&parts) {
+            if let Some((made, places)) = self.add_pivots(&parts) {
                 let places = columns(places);
                 return (made, Some(outputs.iter().map(|output| output.substitute(&places)).collect()));
             }
             self.constants.truncate(before);
         }
-        match self.pivoted(&aggregates) {
+        match self.add_pivots(&aggregates) {
             Some((made, places)) => (made, Some(columns(places))),
             None => (aggregates, None),
         }
     }
 
-    /// Sums that take 0 where a condition doesn't hold as sums and counts of the rows where it does; what those given are over these. `None` where
-    /// there are few such.
+    /// Replaces sums that are 0 if a condition doesn't hold by sums and counts with a filter, and returns the given ones as expressions over these.
+    /// `None` if there are few such sums.
     fn without_zeros(&mut self, aggregates: &[Aggregate]) -> Option<(Vec<Aggregate>, Vec<TickExpr>)> {
         let choices: Vec<_> = aggregates.iter().map(|aggregate| self.choice_or_zero(aggregate)).collect();
         if choices.iter().flatten().count() < VALUES_MIN {
             return None;
         }
         let (mut parts, mut outputs) = (Vec::new(), Vec::with_capacity(aggregates.len()));
-        // The places of counts of all rows, by the filter that the aggregates had before.
+        // The positions of counts of all rows, by the filter that the aggregates had before.
         let mut counts: Vec<(&Option<TickExpr>, usize)> = Vec::new();
         let count =
             |filter| Aggregate { filter, ..Aggregate::new(AggregateFunction::CountRows, Vec::new(), DataType::Int64) };
@@ -107,7 +107,7 @@ impl Recogniser<'_> {
         Some((parts, outputs))
     }
 
-    /// The condition and the value of a sum that takes 0 where the condition doesn't hold.
+    /// The condition and the value of a sum that is 0 if the condition doesn't hold.
     fn choice_or_zero(&self, aggregate: &Aggregate) -> Option<(TickExpr, TickExpr)> {
         let [argument] = aggregate.arguments.as_slice() else { return None };
         let is_zero = |rest: Option<ScalarValue>| {
@@ -119,14 +119,14 @@ impl Recogniser<'_> {
         }
     }
 
-    /// Aggregates with pivots, and for each of those given where its column is among theirs; `None` where no key has many values.
-    fn pivoted(&mut self, aggregates: &[Aggregate]) -> Option<(Vec<Aggregate>, Vec<usize>)> {
+    /// Combines aggregates into pivots, and returns for each given aggregate its column among the new ones; `None` if no key has many values.
+    fn add_pivots(&mut self, aggregates: &[Aggregate]) -> Option<(Vec<Aggregate>, Vec<usize>)> {
         if aggregates.len() < VALUES_MIN {
             return None;
         }
         let by_key = equalities(aggregates, &self.constants).into_iter();
         let by_key = by_key.map(|(key, equal_values)| (key, kinds(aggregates, equal_values, &self.constants)));
-        // If several keys qualify, the one that gives most columns is taken.
+        // If several keys qualify, the one with most columns is used.
         let columns = |kinds: &[Kind]| kinds.iter().map(|kind| kind.members.len() - 1).sum::<usize>();
         let (key, kinds) = by_key.max_by_key(|(_, kinds)| columns(kinds)).filter(|(_, kinds)| !kinds.is_empty())?;
         let mut kind_of: Vec<Option<usize>> = vec![None; aggregates.len()];
@@ -149,7 +149,7 @@ impl Recogniser<'_> {
             let kind = &kinds[kind_number];
             kind.members.iter().zip(width..).for_each(|(member, column)| columns[*member] = column);
             width += kind.members.len();
-            // Kinds of the same values look them up once.
+            // Kinds with the same values share one look-up.
             let same_values = pivots.iter().find(|(values, _)| are_same(values, &kind.values, &self.constants));
             let pivot = match same_values.map(|(_, pivot)| pivot.clone()) {
                 Some(pivot) => pivot,
@@ -168,7 +168,7 @@ impl Recogniser<'_> {
     }
 }
 
-/// The keys that aggregates compare with constants, and where they do.
+/// The keys that aggregates compare with constants, and the conditions.
 fn equalities(aggregates: &[Aggregate], constants: &Constants) -> Vec<(TickExpr, Vec<Equality>)> {
     let same = |one, other| constants.are_same(one, other);
     let mut keys: Vec<(TickExpr, Vec<Equality>)> = Vec::new();
@@ -184,7 +184,7 @@ fn equalities(aggregates: &[Aggregate], constants: &Constants) -> Vec<(TickExpr,
             let equality = Equality { aggregate: number, value, rest };
             let position = keys.iter().position(|(other, _)| other.is_same_by(key, &same));
             match position {
-                // A filter that demands two values of one key at once isn't an equality with either.
+                // A filter with two values of one key is never true, and isn't an equality with either.
                 Some(position) if keys[position].1.last().is_some_and(|last| last.aggregate == number) => {}
                 Some(position) => keys[position].1.push(equality),
                 None if keys.len() < KINDS_MAX => keys.push((key.clone(), vec![equality])),
@@ -195,7 +195,7 @@ fn equalities(aggregates: &[Aggregate], constants: &Constants) -> Vec<(TickExpr,
     keys
 }
 
-/// Puts aggregates together that differ in the value of the key alone, where these are many.
+/// Combines aggregates that differ only in the value of the key, if there are many of them.
 fn kinds(aggregates: &[Aggregate], equalities: Vec<Equality>, constants: &Constants) -> Vec<Kind> {
     let same = |one, other| constants.are_same(one, other);
     let both = |one: &TickExpr, other: &TickExpr| one.is_same_by(other, &same);
@@ -229,7 +229,7 @@ fn kinds(aggregates: &[Aggregate], equalities: Vec<Equality>, constants: &Consta
     kinds
 }
 
-/// The key that must equal a constant, and the constant's number.
+/// The key that a condition compares with a constant, and the constant's number.
 fn equality<'e>(condition: &'e TickExpr, constants: &Constants) -> Option<(&'e TickExpr, usize)> {
     let TickExpr::Binary(BinaryOp::Equal, left, right) = condition else { return None };
     let (key, value) = match (left.as_ref(), right.as_ref()) {

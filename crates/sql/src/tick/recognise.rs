@@ -28,35 +28,35 @@ use crate::joins::window_parts;
 use crate::provider::TickTable;
 use crate::pushdown::is_text;
 
-/// Most keys of a group, each of which has a bit that says where it is null.
+/// Most group keys; each has a bit that tells whether it is null.
 pub(super) const KEYS_MAX: usize = 63;
 
 /// Longest list of symbols.
 const SYMBOLS_MAX: usize = 100_000;
 
-/// Most expressions within one that others were put into. Each is computed as often as it stands there.
+/// Most nodes of an expression after substitutions. Each is evaluated as often as it occurs.
 const SUBSTITUTED_NODES_MAX: usize = 1_000;
 
 /// The limit for expressions that make texts. `x || x` doubles with each substitution, and the substituted expression holds the texts of all steps at
 /// once.
 const SUBSTITUTED_TEXTS_MAX: usize = 32;
 
-/// A tick plan with what it needs to run.
+/// A tick plan with its inputs.
 #[derive(Debug)]
 pub(super) struct RecognisedPlan {
     pub plan: Plan,
     pub constants: Constants,
-    /// The side inputs, which are read first, in this order. Constants hold their columns.
+    /// The side inputs, which are read first, in this order. Their columns become constants.
     pub sides: Vec<LookupSource>,
     /// Lookup tables in which a key may occur twice.
     pub lookups: Vec<Arc<LookupTable>>,
-    /// The tables, as the plans number them, at the snapshots that they were made from.
+    /// The tables, by their number in the plans, with the snapshots for which the plans were made.
     pub tables: Vec<(String, TableSnapshot)>,
-    /// Whether it is for keys that are there once each, which isn't known.
+    /// Whether the plan assumes unique keys without knowing that they are.
     pub assumes_unique: bool,
 }
 
-/// The side of a join that rows of the other look values up in.
+/// The side of a join in which rows of the other side are looked up.
 #[derive(Debug)]
 pub(super) struct LookupSource {
     pub plan: Plan,
@@ -79,7 +79,7 @@ impl LookupSource {
 
 /// The tick plan of a logical plan, or why there is none.
 ///
-/// Of a side of a join whose keys may repeat it is assumed that they don't, unless `keys_repeat`: looking one row up is simpler.
+/// Unless `keys_repeat`, it assumes that keys of a join's side are unique where they may not be, because looking one row up is simpler.
 pub(super) fn recognise(
     plan: &LogicalPlan,
     options: &Arc<ConfigOptions>,
@@ -106,7 +106,7 @@ pub(super) fn recognise(
     Ok(RecognisedPlan { plan, constants, sides, lookups, tables, assumes_unique })
 }
 
-/// Rows on their way.
+/// Rows at a stage of the translation.
 pub(super) enum Stage {
     /// Rows of a table, in the table's order.
     Table {
@@ -114,7 +114,7 @@ pub(super) enum Stage {
         /// The columns, over those of the table.
         columns: Vec<TickExpr>,
     },
-    /// In memory.
+    /// Rows in memory.
     Frame(Plan),
 }
 
@@ -127,7 +127,7 @@ impl Stage {
     }
 }
 
-/// A plan of whose rows no more than the first are wanted.
+/// Limits a plan to its first rows.
 fn first_rows(plan: Plan, rows: Option<usize>) -> Plan {
     match plan {
         Plan::Rows { scan, outputs, types, fetch } => Plan::Rows { scan, outputs, types, fetch: least(fetch, rows) },
@@ -137,8 +137,8 @@ fn first_rows(plan: Plan, rows: Option<usize>) -> Plan {
     }
 }
 
-/// Expressions over columns as expressions over what these are computed from, which repeats what is named more than once.
-fn substituted(outputs: &[TickExpr], columns: &[TickExpr]) -> Result<Vec<TickExpr>, UnsupportedExpr> {
+/// Substitutes the expressions of columns into other expressions, which repeats an expression that is used several times.
+fn substitute_columns(outputs: &[TickExpr], columns: &[TickExpr]) -> Result<Vec<TickExpr>, UnsupportedExpr> {
     let size = |expr: &TickExpr| {
         let mut nodes = 0usize;
         expr.visit(&mut |_| nodes += 1);
@@ -181,7 +181,7 @@ pub(super) struct Recogniser<'a> {
     pub(super) names: HashSet<String>,
     /// Whether keys of sides of joins may repeat.
     pub(super) keys_repeat: bool,
-    /// Whether they were taken for keys that don't.
+    /// Whether the plan assumes that they don't repeat.
     pub(super) assumes_unique: bool,
 }
 
@@ -219,7 +219,9 @@ impl Recogniser<'_> {
                 let outputs =
                     projection.expr.iter().map(|expr| self.convert(expr, schema)).collect::<Result<Vec<_>, _>>()?;
                 Ok(match stage {
-                    Stage::Table { scan, columns } => Stage::Table { scan, columns: substituted(&outputs, &columns)? },
+                    Stage::Table { scan, columns } => {
+                        Stage::Table { scan, columns: substitute_columns(&outputs, &columns)? }
+                    }
                     Stage::Frame(input) => Stage::Frame(Plan::Project { input: Box::new(input), outputs }),
                 })
             }
@@ -298,7 +300,7 @@ impl Recogniser<'_> {
         let scan = Scan { table: number, bounds: Vec::new(), predicate: None };
         let mut columns: Vec<TickExpr> = (0..width).map(TickExpr::Column).collect();
         if is_numbered {
-            // Nobody looks at it: rows are in the order of the table as they are.
+            // No step reads it: the rows are in the order of the table already.
             let Some(null) = self.constants.fix(&ScalarValue::Null) else { return unknown("a null") };
             columns.push(TickExpr::Constant(null));
         }
@@ -313,7 +315,7 @@ impl Recogniser<'_> {
         self.tables[scan.table].1.spec().clone()
     }
 
-    /// The rows of a plan that meet a condition. What a table has of their time is looked for along its order.
+    /// The rows of a plan that pass a condition. A condition on a table's time is answered by the table's order.
     fn filter(&mut self, predicate: &Expr, input: &LogicalPlan) -> Result<Stage, UnsupportedExpr> {
         let (by_time, others): (Vec<&Expr>, Vec<&Expr>) =
             split_conjunction(predicate).into_iter().partition(|condition| matches!(condition, Expr::Exists(_)));
@@ -326,7 +328,7 @@ impl Recogniser<'_> {
             }
         }
         let mut stage = match conjunction(rest) {
-            Some(rest) => self.filter_narrowed(&rest, input)?,
+            Some(rest) => self.narrow_and_filter(&rest, input)?,
             None => self.stage(input)?,
         };
         for keys in time_keys {
@@ -335,8 +337,8 @@ impl Recogniser<'_> {
         Ok(stage)
     }
 
-    fn filter_narrowed(&mut self, predicate: &Expr, input: &LogicalPlan) -> Result<Stage, UnsupportedExpr> {
-        let narrowed = narrow::narrowed(input, predicate).map_err(|error| UnsupportedExpr(error.to_string()))?;
+    fn narrow_and_filter(&mut self, predicate: &Expr, input: &LogicalPlan) -> Result<Stage, UnsupportedExpr> {
+        let narrowed = narrow::narrow_groups(input, predicate).map_err(|error| UnsupportedExpr(error.to_string()))?;
         match narrowed {
             Some((input, None)) => self.stage(&input),
             Some((input, Some(predicate))) => self.filter_all(&predicate, &input),
@@ -354,7 +356,7 @@ impl Recogniser<'_> {
             let predicate = self.convert(predicate, schema)?;
             let Stage::Frame(input) = stage else { return unknown("a filter") };
             if combine::joins_by_keys(&input) {
-                // DataFusion brings it down to the tables.
+                // DataFusion pushes it down to the tables.
                 return unknown("a filter above a query that joins by keys");
             }
             return Ok(Stage::Frame(combine::filtered(input, predicate)));
@@ -365,7 +367,7 @@ impl Recogniser<'_> {
                 scan.bounds.push(Bound::Symbol(symbols));
                 continue;
             }
-            let condition = substituted(&[self.convert(condition, schema)?], &columns)?.remove(0);
+            let condition = substitute_columns(&[self.convert(condition, schema)?], &columns)?.remove(0);
             if self.bound(&condition, &spec, &mut scan.bounds) {
                 continue;
             }
@@ -386,7 +388,7 @@ impl Recogniser<'_> {
         });
     }
 
-    /// The constants that the symbol column must be one of, if a condition says that and nothing else.
+    /// The constants one of which the symbol column must equal, if a condition consists of nothing else.
     fn symbols(
         &mut self,
         condition: &Expr,
@@ -415,7 +417,7 @@ impl Recogniser<'_> {
         if items.iter().any(|item| matches!(without_casts(item), Expr::ScalarSubquery(_))) {
             return Ok(None);
         }
-        // A text stands for a symbol as it is; other kinds of text need not be made of it in each run.
+        // A symbol is compared as plain text; other kinds of text would have to be converted in each run.
         let items: Vec<Expr> = items
             .into_iter()
             .map(|item| match without_casts(item) {
@@ -427,7 +429,7 @@ impl Recogniser<'_> {
         Ok(converter.list_of_constants(&items, None, schema)?.map(|list| vec![list]))
     }
 
-    /// Takes a condition that the order answers.
+    /// Adds a condition that the order answers.
     fn bound(&self, condition: &TickExpr, spec: &TableSpec, bounds: &mut Vec<Bound>) -> bool {
         let TickExpr::Binary(op, left, right) = condition else { return false };
         if *op == BinaryOp::And {
@@ -465,7 +467,7 @@ impl Recogniser<'_> {
         true
     }
 
-    /// A comparison of the time's date, in a zone or in that of its type, with a date.
+    /// A comparison of a date with that of the time, in a zone or in the zone of its type.
     fn bound_of_date(&self, op: BinaryOp, value: &TickExpr, date: &TickExpr, spec: &TableSpec) -> Option<Bound> {
         let TickExpr::Constant(date) = date else { return None };
         let is_time = |expr| matches!(instants(expr), TickExpr::Column(column) if *column == spec.time_position());
@@ -481,7 +483,7 @@ impl Recogniser<'_> {
         if function.name() != LOCAL_DATE || !is_time(time) || !is_range(op) {
             return None;
         }
-        let text = |number: usize| match self.constants.fixed(number) {
+        let text = |number: usize| match self.constants.fixed_value(number) {
             Some(ScalarValue::Utf8(Some(text))) => Some(text),
             _ => None,
         };
@@ -493,14 +495,14 @@ impl Recogniser<'_> {
         Some(Bound::DateOfTime(op, *date, text(*zone)?.parse().ok()?, start))
     }
 
-    /// A comparison of the time's bucket with an instant.
+    /// A comparison of an instant with the bucket of the time.
     fn bound_of_bucket(&self, op: BinaryOp, value: &TickExpr, instant: &TickExpr, spec: &TableSpec) -> Option<Bound> {
         let TickExpr::Constant(instant) = instant else { return None };
         let buckets = self.buckets_of_time(value, spec).filter(|_| is_range(op))?;
         Some(Bound::Bucket(op, *instant, buckets))
     }
 
-    /// The buckets of the table's time that an expression is.
+    /// The buckets, if an expression is a bucket of the table's time.
     pub(super) fn buckets_of_time(&self, expr: &TickExpr, spec: &TableSpec) -> Option<Arc<dyn Buckets>> {
         let TickExpr::Call(function, arguments) = expr else { return None };
         let [width, TickExpr::Column(time), rest @ ..] = arguments.as_slice() else { return None };
@@ -508,7 +510,7 @@ impl Recogniser<'_> {
             return None;
         }
         let fixed = |argument: &TickExpr| match argument {
-            TickExpr::Constant(number) => self.constants.fixed(*number),
+            TickExpr::Constant(number) => self.constants.fixed_value(*number),
             _ => None,
         };
         let others: Option<Vec<ScalarValue>> = std::iter::once(width).chain(rest).map(fixed).collect();
@@ -532,7 +534,7 @@ fn is_range(op: BinaryOp) -> bool {
     )
 }
 
-/// Whether a condition says something of the symbol and of nothing else.
+/// Whether a condition reads only the symbol.
 pub(super) fn reads_symbol_alone(condition: &TickExpr, spec: &TableSpec) -> bool {
     spec.symbol_position().is_some_and(|symbol| condition.only_column() == Some(symbol))
 }
@@ -549,7 +551,7 @@ fn without_casts(expr: &Expr) -> &Expr {
     }
 }
 
-/// A column, also where it is cast to the same instants.
+/// A column, possibly cast to another type of the same instants.
 pub(super) fn instants(expr: &TickExpr) -> &TickExpr {
     match expr {
         TickExpr::Cast(inner, DataType::Timestamp(TimeUnit::Nanosecond, zone))

@@ -15,7 +15,7 @@ use splay_store::storage::ReadWatch;
 /// Most answers, however small they are.
 const ANSWERS_MAX: NonZeroUsize = NonZeroUsize::new(65_536).unwrap();
 
-/// What an answer is to.
+/// The question that a cached answer belongs to.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct ResultKey {
     pub shape: String,
@@ -27,7 +27,7 @@ pub(super) struct ResultKey {
 /// An answer: its rows, the statistics of what was read, and the watches that tell whether all pages could be read.
 pub(super) type CachedResult = (Vec<RecordBatch>, ReadStats, Vec<ReadWatch>);
 
-/// Results that take at most a given number of bytes together. Those that were used longest ago are dropped first.
+/// A cache of results with a limit in bytes. The least recently used ones are dropped first.
 #[derive(Debug)]
 pub(super) struct Results {
     bytes_max: usize,
@@ -41,7 +41,7 @@ struct ResultLru {
 }
 
 impl Results {
-    /// `None` keeps nothing.
+    /// `None` if the limit is 0.
     pub fn new(bytes_max: usize) -> Option<Results> {
         let lru = Mutex::new(ResultLru { answers: LruCache::new(ANSWERS_MAX), bytes: 0 });
         (bytes_max > 0).then_some(Results { bytes_max, lru })
@@ -52,7 +52,7 @@ impl Results {
         lru.answers.get(key).map(|(result, _)| result.clone())
     }
 
-    /// Keeps an answer, unless it alone would take most of the room.
+    /// Caches an answer, unless it alone would take most of the limit.
     pub fn put(&self, key: ResultKey, result: &CachedResult) {
         let of_column =
             |column: &arrow::array::ArrayRef| column.to_data().get_slice_memory_size().unwrap_or(usize::MAX);

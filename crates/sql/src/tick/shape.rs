@@ -15,7 +15,7 @@ use crate::long_numbers::is_long;
 /// Longest shape.
 pub(super) const SHAPE_BYTES_MAX: usize = 256 << 10;
 
-/// Literals up to which each new one is compared with all before it.
+/// Up to this many literals, each new one is compared with all before it.
 const LITERALS_COMPARED: usize = 32;
 
 /// Prefix of the parameters that replace lifted literals.
@@ -24,16 +24,16 @@ pub(super) const LIFTED: &str = "splay_lifted_";
 /// A statement with its literals lifted.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Shape {
-    /// What statements of this shape have in common.
+    /// The key that all statements of this shape share.
     pub key: String,
     /// The lifted literals, in the order of the text.
     pub literals: Vec<ScalarValue>,
 }
 
-/// What came before a literal.
+/// The context before a literal, which decides whether the literal is lifted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LiteralContext {
-    /// Something that a literal behind it isn't lifted for.
+    /// Behind any other token literals aren't lifted.
     Other,
     /// `rows`, `range` or `groups`, behind which `between` bounds a window's frame.
     FrameUnits,
@@ -53,10 +53,10 @@ enum LiteralContext {
     ListItem,
 }
 
-/// The shape of a text, or `None` if it has something in it that makes lifting doubtful, such as a text with a prefix. Comments are blanks.
+/// The shape of a text; `None` if the text contains something that makes lifting unsafe, such as a text with a prefix. Comments count as blanks.
 pub(super) fn shape(text: &str) -> Option<Shape> {
     let bytes = text.as_bytes();
-    // What keys are marked with.
+    // These bytes separate the parts of keys.
     if bytes.iter().any(|byte| (1..=3).contains(byte)) {
         return None;
     }
@@ -113,7 +113,7 @@ pub(super) fn shape(text: &str) -> Option<Shape> {
             }
             b'a'..=b'z' | b'A'..=b'Z' | b'_' => {
                 let end = word_end(bytes, at);
-                // A text with a prefix, such as `e'\n'`, isn't read as plain text is.
+                // A text with a prefix, such as `e'\n'`, is read differently from plain text.
                 if bytes.get(end) == Some(&b'\'') {
                     return None;
                 }
@@ -128,7 +128,7 @@ pub(super) fn shape(text: &str) -> Option<Shape> {
                 at = end;
             }
             b'$' | b'@' | b'#' | b'`' | b'\\' => {
-                // Parameters keep their names; nothing else that begins so is understood here.
+                // Parameters keep their names; any other word that begins like this makes lifting unsafe.
                 let end = word_end(bytes, at + 1);
                 if byte != b'$' || end == at + 1 || bytes.get(end) == Some(&b'$') {
                     return None;
@@ -171,7 +171,7 @@ pub(super) fn behind_blanks(text: &str) -> Option<&str> {
 
 /// Lifts a literal, or leaves it in the shape.
 ///
-/// `seen` has the number of each literal by how it is written.
+/// `seen` has the number of each literal by its spelling.
 fn take<'t>(
     shape: &mut Shape,
     seen: &mut HashMap<&'t str, usize>,
@@ -220,7 +220,7 @@ fn kind(data_type: &DataType) -> char {
     }
 }
 
-/// The list of literals of one kind that begins behind the bracket at `at`, and where the text goes on behind its end.
+/// The list of literals of one kind that begins behind the bracket at `at`, and the position behind its end.
 fn list_of_literals(text: &str, mut at: usize) -> Option<(usize, ScalarValue)> {
     let mut values: Vec<ScalarValue> = Vec::new();
     loop {
@@ -263,7 +263,7 @@ fn literal(text: &str, at: usize) -> Option<(usize, ScalarValue)> {
     }
 }
 
-/// Where the text goes on behind blanks and comments. `None` as for [`shape`].
+/// The position of the next token behind blanks and comments. `None` as for [`shape`].
 fn behind_blanks_at(text: &str, mut at: usize) -> Option<usize> {
     while let Some(end) = blank_end(text, at)? {
         at = end;
@@ -297,7 +297,7 @@ fn after_sign(sign: u8, before: LiteralContext) -> LiteralContext {
     }
 }
 
-/// The statement with a parameter in the place of each lifted literal.
+/// The statement with a parameter in place of each lifted literal.
 pub(super) fn with_parameters(shape: &Shape) -> String {
     let mut text = String::with_capacity(shape.key.len() + 16 * shape.literals.len());
     // Every second part is a mark: a kind and a number.
@@ -333,7 +333,7 @@ fn typed_literal(text: &str, word: &str, word_end: usize) -> Option<(usize, Opti
     let data_type = if word.eq_ignore_ascii_case("date") {
         DataType::Date32
     } else if word.eq_ignore_ascii_case("timestamp") || word.eq_ignore_ascii_case("timestamptz") {
-        // Both are instants without the label of a zone here; an offset in the text counts.
+        // Here both are instants without a zone label; an offset in the text is applied.
         DataType::Timestamp(TimeUnit::Nanosecond, None)
     } else {
         return None;
@@ -351,7 +351,7 @@ fn word_end(bytes: &[u8], start: usize) -> usize {
     start + bytes[start..].iter().take_while(|byte| is_word(byte)).count()
 }
 
-/// The end of a number: digits, a point, an exponent, and whatever letters follow, with which it is no number.
+/// The end of a number: digits, a point, an exponent, and any letters that follow, which would make it no number.
 fn number_end(bytes: &[u8], start: usize) -> usize {
     let mut at = start;
     while let Some(byte) = bytes.get(at) {

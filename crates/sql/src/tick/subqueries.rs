@@ -2,7 +2,7 @@
 //!
 //! - An uncorrelated scalar query is a constant: `x < (SELECT max(y) FROM t)`.
 //! - An uncorrelated query in `IN` is a list of its distinct values.
-//! - A scalar query correlated by one equality is grouped by that key and looked up: `x = (SELECT min(y) FROM t WHERE
+//! - A scalar query split_correlation by one equality is grouped by that key and looked up: `x = (SELECT min(y) FROM t WHERE
 //!   t.k = o.k)`. It must consist of aggregates that are null for no rows, or of an expression that is null if they
 //!   are, because rows without a group get null. A plain count is 0 for these.
 //! - `EXISTS` of a query correlated by equalities alone tests whether the key, or the keys together, are in the list
@@ -24,10 +24,10 @@ use super::convert::{UnsupportedExpr, unknown};
 use super::recognise::{LookupSource, Recogniser, Stage};
 use crate::pushdown::is_text;
 
-/// Aggregates that are null of no rows.
+/// Aggregates that are null for no rows.
 const NULL_OF_NOTHING: [&str; 8] = ["min", "max", "sum", "avg", "med", "median", "stddev", "var"];
 
-fn failed(error: DataFusionError) -> UnsupportedExpr {
+fn unsupported(error: DataFusionError) -> UnsupportedExpr {
     UnsupportedExpr(error.to_string())
 }
 
@@ -46,7 +46,7 @@ impl Recogniser<'_> {
             }
             Ok(TreeNodeRecursion::Continue)
         });
-        collected.map_err(failed)?;
+        collected.map_err(unsupported)?;
         let mut queries = Vec::with_capacity(subqueries.len());
         for expr in subqueries {
             let stands_for = match &expr {
@@ -55,10 +55,10 @@ impl Recogniser<'_> {
                 Expr::InSubquery(of) if of.subquery.outer_ref_columns.is_empty() => {
                     let value = self.convert(as_text(&of.expr, schema), schema)?;
                     let is_among = self.among(value, &of.expr, schema, (*of.subquery.subquery).clone())?;
-                    negated(is_among, of.negated)
+                    negate_if(is_among, of.negated)
                 }
                 Expr::Exists(of) if !of.subquery.outer_ref_columns.is_empty() => {
-                    negated(self.exists(&of.subquery, schema)?, of.negated)
+                    negate_if(self.exists(&of.subquery, schema)?, of.negated)
                 }
                 other => return unknown(format!("the expression {other}")),
             };
@@ -67,7 +67,7 @@ impl Recogniser<'_> {
         Ok(queries)
     }
 
-    /// The value of a query that has one row, whatever it reads.
+    /// The value of a query that always has one row.
     fn one_value(&mut self, query: &Subquery) -> Result<TickExpr, UnsupportedExpr> {
         let plan = query.subquery.as_ref();
         let stage = self.stage(plan)?.into_plan(plan.schema());
@@ -78,7 +78,7 @@ impl Recogniser<'_> {
         Ok(TickExpr::Constant(self.constants.side(side, 0)))
     }
 
-    /// Whether a value is among those of the only column of a query.
+    /// Whether a value is in the only column of a query.
     fn among(
         &mut self,
         value: TickExpr,
@@ -87,14 +87,14 @@ impl Recogniser<'_> {
         plan: LogicalPlan,
     ) -> Result<TickExpr, UnsupportedExpr> {
         let [field] = &plan.schema().fields()[..] else { return unknown("a list of several columns") };
-        let own = as_text(expr, schema).get_type(schema).map_err(failed)?;
+        let own = as_text(expr, schema).get_type(schema).map_err(unsupported)?;
         let of = field.data_type();
         if !ValueList::takes(of) || own != *of && !(is_text(&own) && is_text(of)) {
             return unknown(format!("a {own} in a list of {of}"));
         }
         let output = Arc::clone(plan.schema());
         let stage = match self.stage(&plan)? {
-            // Few enough to be held as they are: the list has each value once anyway.
+            // Few rows can be held without grouping: the list has each value once anyway.
             stage @ Stage::Table { .. } if self.has_few_rows(&stage) => stage.into_plan(&output),
             Stage::Frame(stage) if groups_by(&stage, &[0]) => stage,
             _ => self.stage(&LogicalPlan::Distinct(Distinct::All(Arc::new(plan))))?.into_plan(&output),
@@ -104,22 +104,23 @@ impl Recogniser<'_> {
         Ok(TickExpr::In(Box::new(value), Arc::new(ValueList::new(list))))
     }
 
-    /// The value of a query for each row, by the one equality that binds it to them.
+    /// The value of a correlated query for each row, by its only equality with outer columns.
     fn value_by_key(&mut self, query: &Subquery, schema: &DFSchema) -> Result<TickExpr, UnsupportedExpr> {
         let ValueOfNoRows { aggregate, value, counts } = of_nothing(&query.subquery)?;
-        let CorrelatedQuery { plan, mut pairs } = correlated(&aggregate.input, schema)?;
+        let CorrelatedQuery { plan, mut pairs } = split_correlation(&aggregate.input, schema)?;
         let (Some((inner, outer)), true) = (pairs.pop(), pairs.is_empty()) else {
             return unknown("a query for each row by several equalities");
         };
-        let inner_type = inner.get_type(plan.schema()).map_err(failed)?;
-        let outer_type = outer.get_type(schema).map_err(failed)?;
+        let inner_type = inner.get_type(plan.schema()).map_err(unsupported)?;
+        let outer_type = outer.get_type(schema).map_err(unsupported)?;
         if !LookupTable::takes(&outer_type, &inner_type) {
             return unknown(format!("a query by a {outer_type}"));
         }
-        let grouped = Aggregate::try_new(Arc::new(plan), vec![inner], aggregate.aggr_expr.clone()).map_err(failed)?;
+        let grouped =
+            Aggregate::try_new(Arc::new(plan), vec![inner], aggregate.aggr_expr.clone()).map_err(unsupported)?;
         let key = Expr::Column(grouped.schema.columns().swap_remove(0));
         let values =
-            Projection::try_new(vec![key, value], Arc::new(LogicalPlan::Aggregate(grouped))).map_err(failed)?;
+            Projection::try_new(vec![key, value], Arc::new(LogicalPlan::Aggregate(grouped))).map_err(unsupported)?;
         let values = LogicalPlan::Projection(values);
         let stage = self.stage(&values)?.into_plan(values.schema());
         if !groups_by(&stage, &[0]) {
@@ -134,20 +135,20 @@ impl Recogniser<'_> {
             return Ok(lookup);
         }
         let data_type = values.schema().field(1).data_type().clone();
-        let zero = ScalarValue::new_zero(&data_type).map_err(failed)?;
+        let zero = ScalarValue::new_zero(&data_type).map_err(unsupported)?;
         let Some(zero) = self.constants.fix(&zero) else { return unknown(format!("a count as a {data_type}")) };
         let is_there = TickExpr::IsNotNull(Box::new(lookup.clone()));
         let otherwise = Some(Box::new(TickExpr::Constant(zero)));
         Ok(TickExpr::Case { branches: vec![(is_there, lookup)], otherwise, data_type })
     }
 
-    /// Whether a query has a row, by the equalities that bind it to the rows that ask. A key that is null equals none.
+    /// Whether a correlated query has a row, by its equalities with outer columns. A null key equals none.
     fn exists(&mut self, query: &Subquery, schema: &DFSchema) -> Result<TickExpr, UnsupportedExpr> {
-        let CorrelatedQuery { plan, pairs } = correlated(without_outputs(&query.subquery), schema)?;
+        let CorrelatedQuery { plan, pairs } = split_correlation(without_outputs(&query.subquery), schema)?;
         self.keys_among(&pairs, schema, &plan)
     }
 
-    /// What leaves the rows for which `EXISTS` or `NOT EXISTS` holds, where that is found along the order of a table.
+    /// The plan that keeps the rows for which `EXISTS` or `NOT EXISTS` holds, if the order of a table finds them.
     pub(super) fn exists_by_time(
         &mut self,
         condition: &Expr,
@@ -157,13 +158,14 @@ impl Recogniser<'_> {
         if of.subquery.outer_ref_columns.is_empty() {
             return Ok(None);
         }
-        let Ok(CorrelatedQuery { plan, pairs }) = correlated(without_outputs(&of.subquery.subquery), schema) else {
+        let Ok(CorrelatedQuery { plan, pairs }) = split_correlation(without_outputs(&of.subquery.subquery), schema)
+        else {
             return Ok(None);
         };
         self.keys_by_time(&pairs, schema, &plan, !of.negated)
     }
 
-    /// Whether the keys of a row of `schema` are those of a row of a plan. Of each pair the first is the plan's. A key that is null equals none.
+    /// Whether the keys of a row of `schema` are those of a row of a plan. In each pair the plan's key is first. A null key equals none.
     pub(super) fn keys_among(
         &mut self,
         pairs: &[(Expr, Expr)],
@@ -172,9 +174,9 @@ impl Recogniser<'_> {
     ) -> Result<TickExpr, UnsupportedExpr> {
         let are_there = pairs.iter().map(|(inner, _)| inner.clone().is_not_null());
         let Some(are_there) = conjunction(are_there) else { return unknown("a query without a key") };
-        let filter = Filter::try_new(are_there, Arc::new(plan.clone())).map_err(failed)?;
+        let filter = Filter::try_new(are_there, Arc::new(plan.clone())).map_err(unsupported)?;
         let inner = pairs.iter().map(|(inner, _)| inner.clone()).collect();
-        let keys = Projection::try_new(inner, Arc::new(LogicalPlan::Filter(filter))).map_err(failed)?;
+        let keys = Projection::try_new(inner, Arc::new(LogicalPlan::Filter(filter))).map_err(unsupported)?;
         let keys = LogicalPlan::Projection(keys);
         let [(_, outer)] = pairs else { return self.has_keys(pairs, schema, keys) };
         let key = self.convert(outer, schema)?;
@@ -183,7 +185,7 @@ impl Recogniser<'_> {
         Ok(TickExpr::Binary(BinaryOp::And, Box::new(is_key), Box::new(is_among)))
     }
 
-    /// Whether the keys of a row occur together in a row of a query whose columns they are.
+    /// Whether the combination of a row's keys occurs among the rows of a query.
     fn has_keys(
         &mut self,
         pairs: &[(Expr, Expr)],
@@ -193,7 +195,7 @@ impl Recogniser<'_> {
         let output = Arc::clone(query.schema());
         let mut keys = Vec::with_capacity(pairs.len());
         for ((_, outer), field) in pairs.iter().zip(output.fields()) {
-            let own = outer.get_type(schema).map_err(failed)?;
+            let own = outer.get_type(schema).map_err(unsupported)?;
             if !LookupTable::takes(&own, field.data_type()) {
                 return unknown(format!("a query by a {own}"));
             }
@@ -218,7 +220,7 @@ impl Recogniser<'_> {
     }
 }
 
-/// A query of which it only matters whether it has rows.
+/// A query without its select list, if only its existence matters.
 fn without_outputs(mut plan: &LogicalPlan) -> &LogicalPlan {
     while let LogicalPlan::Projection(Projection { input, .. }) = plan {
         plan = input;
@@ -226,11 +228,11 @@ fn without_outputs(mut plan: &LogicalPlan) -> &LogicalPlan {
     plan
 }
 
-fn negated(expr: TickExpr, is_negated: bool) -> TickExpr {
+fn negate_if(expr: TickExpr, is_negated: bool) -> TickExpr {
     if is_negated { TickExpr::Not(Box::new(expr)) } else { expr }
 }
 
-/// Whether a plan has one row, of whatever it reads.
+/// Whether a plan always has exactly one row.
 pub(super) fn has_one_row(plan: &Plan) -> bool {
     match plan {
         Plan::AggregateTable { keys, .. } => keys.is_empty(),
@@ -240,18 +242,18 @@ pub(super) fn has_one_row(plan: &Plan) -> bool {
     }
 }
 
-/// A query that gives one value even if it has no rows, and then a value that is known.
+/// A query with a value even for no rows, which is known in advance.
 struct ValueOfNoRows<'a> {
     /// An aggregate without GROUP BY.
     aggregate: &'a Aggregate,
-    /// The value, computed of the aggregates.
+    /// The value, computed from the aggregates.
     value: Expr,
-    /// Whether it is a count, and 0 of no rows. If not, it is null.
+    /// Whether it is a count, which is 0 for no rows. Otherwise it is null.
     counts: bool,
 }
 
 fn of_nothing(plan: &LogicalPlan) -> Result<ValueOfNoRows<'_>, UnsupportedExpr> {
-    let (aggregate, value) = computed(plan)?;
+    let (aggregate, value) = aggregate_of_all(plan)?;
     let of_aggregates = aggregate.aggr_expr.iter().map(|one| match without_alias(one) {
         Expr::AggregateFunction(call) => call.func.name(),
         _ => "",
@@ -267,10 +269,10 @@ fn of_nothing(plan: &LogicalPlan) -> Result<ValueOfNoRows<'_>, UnsupportedExpr> 
     }
 }
 
-/// The aggregate of all rows below a query of one value, and that value over its columns.
-fn computed(plan: &LogicalPlan) -> Result<(&Aggregate, Expr), UnsupportedExpr> {
+/// The aggregate over all rows in a scalar query, and the query's value as an expression over its columns.
+fn aggregate_of_all(plan: &LogicalPlan) -> Result<(&Aggregate, Expr), UnsupportedExpr> {
     match plan {
-        LogicalPlan::SubqueryAlias(alias) => computed(&alias.input),
+        LogicalPlan::SubqueryAlias(alias) => aggregate_of_all(&alias.input),
         LogicalPlan::Projection(projection) => {
             let [one] = projection.expr.as_slice() else { return unknown("a query of several values") };
             let (aggregate, value) = computed_below(&projection.input)?;
@@ -291,21 +293,21 @@ fn computed(plan: &LogicalPlan) -> Result<(&Aggregate, Expr), UnsupportedExpr> {
     }
 }
 
-/// Like [`computed`]; `None` if nothing is computed above the aggregate.
+/// Like [`aggregate_of_all`]; `None` if nothing is computed above the aggregate.
 fn computed_below(plan: &LogicalPlan) -> Result<(&Aggregate, Option<Expr>), UnsupportedExpr> {
     match plan {
         LogicalPlan::Aggregate(aggregate) if aggregate.group_expr.is_empty() => Ok((aggregate, None)),
         LogicalPlan::SubqueryAlias(_) | LogicalPlan::Projection(_) => {
-            computed(plan).map(|(aggregate, value)| (aggregate, Some(value)))
+            aggregate_of_all(plan).map(|(aggregate, value)| (aggregate, Some(value)))
         }
         _ => unknown("a query that is no aggregate, for each row"),
     }
 }
 
-/// Functions whose result is null where their first argument is.
+/// Functions whose result is null if their first argument is.
 const NULL_OF_NULL: [&str; 9] = ["abs", "ceil", "floor", "lower", "round", "sqrt", "trunc", "upper", "date_trunc"];
 
-/// Whether a value is null where all of its columns are.
+/// Whether a value is null if all of its columns are.
 fn is_null_of_nulls(expr: &Expr) -> bool {
     match expr {
         Expr::Column(_) => true,
@@ -333,17 +335,16 @@ fn without_alias(expr: &Expr) -> &Expr {
     }
 }
 
-/// A correlated query without its correlation, and the equalities that were the correlation, each as an expression of the query and one of the
-/// outer rows.
+/// A correlated query without its correlation, and the equalities of the correlation, each with an expression of the query and one of the outer rows.
 struct CorrelatedQuery {
     plan: LogicalPlan,
     pairs: Vec<(Expr, Expr)>,
 }
 
-/// Takes the equalities with the rows around it out of a filter.
-fn correlated(plan: &LogicalPlan, around: &DFSchema) -> Result<CorrelatedQuery, UnsupportedExpr> {
+/// Takes the equalities with outer columns out of a filter.
+fn split_correlation(plan: &LogicalPlan, around: &DFSchema) -> Result<CorrelatedQuery, UnsupportedExpr> {
     let filter = match plan {
-        LogicalPlan::SubqueryAlias(alias) => return correlated(&alias.input, around),
+        LogicalPlan::SubqueryAlias(alias) => return split_correlation(&alias.input, around),
         LogicalPlan::Filter(filter) => filter,
         _ => return unknown("a query for each row without an equality"),
     };
@@ -365,18 +366,18 @@ fn correlated(plan: &LogicalPlan, around: &DFSchema) -> Result<CorrelatedQuery, 
         is_free &= !node.expressions().iter().any(Expr::contains_outer);
         Ok(TreeNodeRecursion::Continue)
     });
-    below.map_err(failed)?;
+    below.map_err(unsupported)?;
     if pairs.is_empty() || !is_free {
         return unknown("a query for each row without an equality");
     }
     let plan = match conjunction(rest) {
-        Some(rest) => LogicalPlan::Filter(Filter::try_new(rest, Arc::clone(&filter.input)).map_err(failed)?),
+        Some(rest) => LogicalPlan::Filter(Filter::try_new(rest, Arc::clone(&filter.input)).map_err(unsupported)?),
         None => filter.input.as_ref().clone(),
     };
     Ok(CorrelatedQuery { plan, pairs })
 }
 
-/// An expression over outer references as one over the outer rows' own columns.
+/// Rewrites an expression over outer references to the outer rows' own columns.
 fn unbound(expr: &Expr) -> Result<Expr, UnsupportedExpr> {
     let mut has_own = false;
     let unbound = expr.clone().transform_up(|expr| match expr {
@@ -387,6 +388,6 @@ fn unbound(expr: &Expr) -> Result<Expr, UnsupportedExpr> {
         }
         other => Ok(Transformed::no(other)),
     });
-    let unbound = unbound.map_err(failed)?.data;
+    let unbound = unbound.map_err(unsupported)?.data;
     if has_own { unknown("a query for each row by both sides together") } else { Ok(unbound) }
 }

@@ -102,9 +102,9 @@ struct Right {
     scan: Scan,
     /// Its columns, over those of its table.
     columns: Vec<TickExpr>,
-    /// What of the left must equal the symbol.
+    /// The expression of the left side that must equal the symbol.
     symbol: Option<TickExpr>,
-    /// What of the left must equal other columns of the table.
+    /// Expressions of the left side that must equal other columns of the table.
     keys: Vec<(TickExpr, usize)>,
 }
 

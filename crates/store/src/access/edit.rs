@@ -26,7 +26,7 @@ pub struct RoleChange {
     pub quotas: BTreeMap<Quota, Option<u64>>,
 }
 
-fn refused<T>(reason: impl Into<String>) -> Result<T> {
+fn refuse<T>(reason: impl Into<String>) -> Result<T> {
     Err(Error::Refused { reason: reason.into() })
 }
 
@@ -45,7 +45,7 @@ impl RoleChange {
         let unsound = |(quota, value): &(&Quota, &Option<u64>)| value.is_some_and(|value| !quota.is_sound(value));
         match self.quotas.iter().find(unsound) {
             None => Ok(()),
-            Some((quota, _)) => refused(format!("quota {} is too small", quota.as_str())),
+            Some((quota, _)) => refuse(format!("quota {} is too small", quota.as_str())),
         }
     }
 
@@ -87,7 +87,7 @@ impl Access {
     fn check_role(&self, name: &str) -> Result<()> {
         match is_built_in(name) || self.role(name).is_some() {
             true => Ok(()),
-            false => refused(format!("role \"{name}\" does not exist")),
+            false => refuse(format!("role \"{name}\" does not exist")),
         }
     }
 
@@ -96,7 +96,7 @@ impl Access {
     fn check_superuser(&self, had_users: bool) -> Result<()> {
         let manages = |role: &Role| role.login && role.superuser && role.valid_until.is_none();
         match (had_users || self.has_users()) && !self.roles.iter().any(manages) {
-            true => refused(
+            true => refuse(
                 "at least one user has to be a superuser without an end: the first user is made with SUPERUSER, and the last one stays",
             ),
             false => Ok(()),
@@ -110,10 +110,10 @@ impl Access {
     pub fn create_role(&mut self, name: &str, change: RoleChange) -> Result<()> {
         validate_name("role", name)?;
         if is_reserved(name) {
-            return refused(format!("role name \"{name}\" is reserved"));
+            return refuse(format!("role name \"{name}\" is reserved"));
         }
         if self.role(name).is_some() {
-            return refused(format!("role \"{name}\" already exists"));
+            return refuse(format!("role \"{name}\" already exists"));
         }
         let had_users = self.has_users();
         let mut role = Role::new(name);
@@ -140,7 +140,7 @@ impl Access {
     /// [`Error::Refused`] if a policy names it, or no superuser would be left.
     pub fn drop_role(&mut self, name: &str) -> Result<bool> {
         if let Some(policy) = self.policies.iter().find(|policy| policy.roles.iter().any(|role| is_same(role, name))) {
-            return refused(format!(
+            return refuse(format!(
                 "role \"{name}\" cannot be dropped because some objects depend on it: policy {} of table {}",
                 policy.name, policy.table
             ));
@@ -161,10 +161,10 @@ impl Access {
     pub fn grant_role(&mut self, role: &str, to: &str) -> Result<()> {
         self.check_role(role)?;
         if is_same(role, PUBLIC) {
-            return refused("everybody has the role public");
+            return refuse("everybody has the role public");
         }
         if closure(self, role).contains(&to.to_lowercase()) {
-            return refused(format!("role \"{to}\" is a member of role \"{role}\""));
+            return refuse(format!("role \"{to}\" is a member of role \"{role}\""));
         }
         let to = self.role_mut(to)?;
         if !to.member_of.iter().any(|of| is_same(of, role)) {
@@ -230,7 +230,7 @@ impl Access {
         validate_name("policy", &policy.name)?;
         policy.roles.iter().try_for_each(|role| self.check_role(role))?;
         if self.policy_at(&policy.name, &policy.table).is_some() {
-            return refused(format!("policy \"{}\" for table \"{}\" already exists", policy.name, policy.table));
+            return refuse(format!("policy \"{}\" for table \"{}\" already exists", policy.name, policy.table));
         }
         self.policies.push(policy);
         Ok(())
@@ -252,11 +252,11 @@ impl Access {
     pub fn create_token(&mut self, name: &str, user: &str, expires: Option<i64>) -> Result<Secret> {
         validate_name("token", name)?;
         let Some(role) = self.role(user).filter(|role| role.login) else {
-            return refused(format!("user \"{user}\" does not exist"));
+            return refuse(format!("user \"{user}\" does not exist"));
         };
         let user = role.name.clone();
         if self.tokens.iter().any(|token| is_same(&token.name, name)) {
-            return refused(format!("token \"{name}\" already exists"));
+            return refuse(format!("token \"{name}\" already exists"));
         }
         let secret = Secret::generate()?;
         self.tokens.push(AccessToken { name: name.to_owned(), user, blake3: secret.blake3.clone(), expires });
@@ -269,7 +269,7 @@ impl Access {
     /// [`Error::Refused`] if there is none.
     pub fn rotate_token(&mut self, name: &str, expires: Option<i64>) -> Result<Secret> {
         let Some(token) = self.tokens.iter_mut().find(|token| is_same(&token.name, name)) else {
-            return refused(format!("token \"{name}\" does not exist"));
+            return refuse(format!("token \"{name}\" does not exist"));
         };
         let secret = Secret::generate()?;
         secret.blake3.clone_into(&mut token.blake3);

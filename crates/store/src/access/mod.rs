@@ -94,7 +94,7 @@ pub struct AccessToken {
     pub expires: Option<i64>,
 }
 
-/// Which rows of a table roles see.
+/// The rows of a table that roles see.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Policy {

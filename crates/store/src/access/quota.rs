@@ -82,7 +82,7 @@ impl Quota {
     /// The value that a text gives it: a size or a whole number.
     ///
     /// # Errors
-    /// What it takes.
+    /// The values that the quota takes.
     pub fn value(self, text: &str) -> Result<u64, String> {
         let (value, takes) = match self {
             Quota::StatementBytesMax => (

@@ -33,7 +33,7 @@ pub enum Permission {
     All,
 }
 
-/// Which rows of a table a user sees.
+/// The rows of a table that a user sees.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RowCondition {
     /// All.
@@ -151,8 +151,8 @@ impl Rights {
         self.is_superuser || self.roles.contains(MONITOR)
     }
 
-    /// Which rows of a table it sees: those of any policy that isn't restrictive, and of each that is. A table with policies shows none
-    /// to those whom no policy names.
+    /// The rows of a table that the user sees: those that any permissive policy admits, if every restrictive one does, too. A table with policies
+    /// shows no rows to users whom no policy names.
     #[must_use]
     pub fn rows(&self, table: &str) -> RowCondition {
         let mut of_table = self.policies.iter().filter(|policy| is_same(&policy.table, table)).peekable();

@@ -46,14 +46,14 @@ impl Password {
     /// [`Error::Refused`] for an empty or very long password, and without random bytes.
     pub fn new(password: &str) -> Result<Password> {
         if password.is_empty() || password.len() > PASSWORD_BYTES_MAX {
-            return Err(refused(format!("a password has 1 to {PASSWORD_BYTES_MAX} bytes")));
+            return Err(refusal(format!("a password has 1 to {PASSWORD_BYTES_MAX} bytes")));
         }
         let salt = random::<SALT_BYTES>()?;
         Password::with(password, &salt, MEMORY_KIB, PASSES)
     }
 
     pub(super) fn with(password: &str, salt: &[u8], memory_kib: u32, passes: u32) -> Result<Password> {
-        let hash = hash(password, salt, memory_kib, passes).ok_or_else(|| refused("the password can't be hashed"))?;
+        let hash = hash(password, salt, memory_kib, passes).ok_or_else(|| refusal("the password can't be hashed"))?;
         Ok(Password { memory_kib, passes, salt: hex(salt), hash: hash.to_hex().to_string() })
     }
 
@@ -95,7 +95,7 @@ impl Password {
     }
 }
 
-fn refused(reason: impl Into<String>) -> Error {
+fn refusal(reason: impl Into<String>) -> Error {
     Error::Refused { reason: reason.into() }
 }
 
@@ -138,7 +138,7 @@ impl Secret {
 
 fn random<const N: usize>() -> Result<[u8; N]> {
     let mut bytes = [0; N];
-    getrandom::fill(&mut bytes).map_err(|error| refused(format!("the system gives no random bytes: {error}")))?;
+    getrandom::fill(&mut bytes).map_err(|error| refusal(format!("the system gives no random bytes: {error}")))?;
     Ok(bytes)
 }
 

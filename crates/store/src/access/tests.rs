@@ -1,4 +1,4 @@
-//! What roles add up to, and which secrets are right.
+//! Tests of the rights of roles together, and of secrets.
 
 #![allow(clippy::unwrap_used)]
 

@@ -116,7 +116,7 @@ impl Totals {
         for (at, tier) in TIERS.into_iter().enumerate() {
             let encoded = Segment::encoded(spec, sample, tier, segment.keys())?;
             let whole =
-                if entry.tier.written() == tier { now.clone() } else { grown(spec, segment, sample, &encoded)? };
+                if entry.tier.written() == tier { now.clone() } else { scale_sample(spec, segment, sample, &encoded)? };
             let total = &mut self.tiers[at];
             total.file += share * whole.file;
             total.index += share * index_bytes(segment, whole.file);
@@ -230,7 +230,7 @@ fn as_it_is(spec: &TableSpec, segment: &Segment) -> Result<SegmentSizes> {
 }
 
 /// A segment in the tier in which a sample of it is encoded.
-fn grown(spec: &TableSpec, segment: &Segment, sample: &RecordBatch, encoded: &Segment) -> Result<SegmentSizes> {
+fn scale_sample(spec: &TableSpec, segment: &Segment, sample: &RecordBatch, encoded: &Segment) -> Result<SegmentSizes> {
     let (rows, sampled) = (segment.entry().rows, sample.num_rows() as u64);
     let scale = rows as f64 / sampled as f64;
     let mut columns = vec![0.0; spec.columns.len()];
@@ -244,7 +244,7 @@ fn grown(spec: &TableSpec, segment: &Segment, sample: &RecordBatch, encoded: &Se
         } else if dictionary > 0.0 {
             let is_symbol = spec.symbol_position() == Some(position);
             let symbols = if is_symbol { Some(segment.index()?.symbols()?) } else { None };
-            coded(sample.column(position), bytes - dictionary, dictionary, rows, symbols)
+            dictionary_bytes(sample.column(position), bytes - dictionary, dictionary, rows, symbols)
         } else {
             bytes * scale
         };
@@ -258,7 +258,7 @@ fn grown(spec: &TableSpec, segment: &Segment, sample: &RecordBatch, encoded: &Se
 ///
 /// Values that differ grow with a power of the rows: that by which they grew from half of the runs to all of them. Codes grow with the
 /// bits of the dictionary's last number.
-fn coded(sample: &ArrayRef, codes: f64, dictionary: f64, rows: u64, symbols: Option<usize>) -> f64 {
+fn dictionary_bytes(sample: &ArrayRef, codes: f64, dictionary: f64, rows: u64, symbols: Option<usize>) -> f64 {
     let sampled = sample.len() as f64;
     let scale = rows as f64 / sampled;
     let (half, all) = distinct(sample);

@@ -28,7 +28,7 @@ use measure::Totals;
 /// Tiers that are measured: those of the database's folder. Figures by tier have their order.
 const TIERS: [Tier; 4] = Tier::LOCAL;
 
-/// What a table's storage is optimised for.
+/// The goal for which a table's storage is optimised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Goal {
     /// The fewest bytes.
@@ -109,7 +109,7 @@ pub struct Advice {
     pub tiers: Vec<TierAdvice>,
     /// Columns in the table's order.
     pub columns: Vec<ColumnAdvice>,
-    /// What files have beside their columns: schema, footer, and in mapped ones the texts of dictionaries.
+    /// The bytes of files beside their columns: schema, footer, and in mapped ones the texts of dictionaries.
     pub beside: PartAdvice,
     /// The indexes.
     pub index: PartAdvice,

@@ -56,7 +56,7 @@ fn values(column_type: &ColumnType, encoding_text: &str, odd: Option<f64>) -> Op
     units.into_iter().find(|(unit, _)| encoding_text.contains(unit)).map(|(_, words)| words.to_owned())
 }
 
-/// What an encoding exploits. A column may have different ones in its segments; the first one is described.
+/// The property of the values that an encoding exploits. A column may have different encodings in its segments; the first one is described.
 fn encoding(encoding_text: &str) -> Option<&'static str> {
     if encoding_text.contains("delta length") {
         Some("texts behind each other, with their lengths apart")
@@ -71,7 +71,7 @@ fn encoding(encoding_text: &str) -> Option<&'static str> {
     }
 }
 
-/// What zstd does in the small tier.
+/// The effect of zstd in the small tier.
 fn compression(fast: &ColumnInTier, small: &ColumnInTier) -> String {
     let ratio = if fast.bytes > 0.0 { small.bytes / fast.bytes } else { 1.0 };
     if ratio > SAVES_LITTLE {

@@ -1,4 +1,4 @@
-//! Which rows are sampled, and how a dictionary is carried over.
+//! Tests of the choice of samples, and of the scaling of dictionaries.
 
 use proptest::prelude::*;
 

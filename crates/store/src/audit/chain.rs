@@ -21,7 +21,7 @@ pub(super) const RECOVERED: &str = "recovered";
 /// The kind of the record that says which files were removed because of their age.
 pub(super) const REMOVED: &str = "removed";
 
-/// What the first record of a file says about the file.
+/// The first record of a file, which describes the file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct FileOpening {
     pub(super) version: u32,

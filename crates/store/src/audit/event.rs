@@ -19,7 +19,7 @@ pub struct AuditEvent {
     pub time: i64,
     /// What: `sign_in`, `statement`, `change`, …
     pub kind: &'static str,
-    /// Who did it: the name of a user, or of a token of the settings.
+    /// The actor: the name of a user, or of a token of the settings.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub user: String,
     /// The role with which the client was let in.
@@ -68,10 +68,10 @@ impl AuditEvent {
     }
 
     /// The event with its texts cut to their limits.
-    pub(super) fn bounded(mut self) -> AuditEvent {
-        cut(&mut self.statement, STATEMENT_BYTES_MAX);
+    pub(super) fn truncated(mut self) -> AuditEvent {
+        truncate(&mut self.statement, STATEMENT_BYTES_MAX);
         for text in [&mut self.user, &mut self.from, &mut self.object, &mut self.about] {
-            cut(text, TEXT_BYTES_MAX);
+            truncate(text, TEXT_BYTES_MAX);
         }
         self
     }
@@ -83,7 +83,7 @@ impl AuditEvent {
     }
 }
 
-fn cut(text: &mut String, bytes_max: usize) {
+fn truncate(text: &mut String, bytes_max: usize) {
     if text.len() > bytes_max {
         text.truncate(text.floor_char_boundary(bytes_max));
         text.push('…');

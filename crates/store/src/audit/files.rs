@@ -38,9 +38,9 @@ pub(super) fn numbers(storage: &dyn Storage) -> Result<Vec<u64>> {
 pub(super) struct LogLine {
     /// Its bytes without the line feed; of a line that is too long only the first.
     pub(super) bytes: Vec<u8>,
-    /// Where it begins in the file.
+    /// The offset of its beginning in the file.
     pub(super) offset: u64,
-    /// Where the next one begins.
+    /// The offset of the next record.
     pub(super) end: u64,
     /// Whether it ends with a line feed.
     pub(super) is_whole: bool,
@@ -52,11 +52,11 @@ pub(super) struct LogLines<'a> {
     storage: &'a dyn Storage,
     path: String,
     length: u64,
-    /// Where the next read begins.
+    /// The offset of the next read.
     read: u64,
     buffer: Vec<u8>,
     used: usize,
-    /// Where the next line begins.
+    /// The offset of the next line.
     offset: u64,
 }
 

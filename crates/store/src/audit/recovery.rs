@@ -36,7 +36,7 @@ pub(super) struct RecoveredLog {
 #[derive(Debug)]
 pub(super) struct LastFile {
     pub(super) path: String,
-    /// Where its last sound record ends.
+    /// The end of its last sound record.
     pub(super) length: u64,
     pub(super) opening: FileOpening,
     /// Days since 1970-01-01 of its first record.

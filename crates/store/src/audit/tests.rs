@@ -1,4 +1,4 @@
-//! Chains that are whole are told from those that were changed, and logs go on after crashes and full disks.
+//! A whole chain verifies, a changed one doesn't, and a log continues after crashes and full disks.
 
 #![allow(clippy::unwrap_used)]
 

@@ -42,7 +42,7 @@ pub struct AuditProblem {
     pub file: String,
     /// Its line, from 1; 0 for the file as a whole.
     pub line: u64,
-    /// What is wrong.
+    /// The fault.
     pub what: String,
 }
 

@@ -69,7 +69,7 @@ impl AuditLog {
 
     /// Like `record`, but waits for room in the queue for at most `patience`.
     pub fn record_within(&self, event: AuditEvent, done: Option<RecordCallback>, patience: Duration) {
-        let waiting = QueuedEvent { event: event.bounded(), done };
+        let waiting = QueuedEvent { event: event.truncated(), done };
         if let Err((lost, done)) = self.shared.queue.push(waiting, patience) {
             self.shared.status().lost += 1;
             if let Some(done) = done {

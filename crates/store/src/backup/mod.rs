@@ -33,7 +33,7 @@ const LIST: &str = "backup.json";
 /// Held by the process that makes a backup.
 const LOCK: &str = "backup.lock";
 
-/// What is refused where a backup would be restored over something.
+/// The act that is refused if a backup would be restored over something.
 pub const RESTORE: &str = "restore a backup into";
 
 /// Bytes that are copied at once.

@@ -13,7 +13,7 @@ pub struct TableCommit {
     /// Its name.
     pub name: String,
     pub(super) folder: String,
-    /// Which of the captured rows are in its files.
+    /// The captured rows that are in its files.
     pub captured: WriteDownPosition,
     pub(super) files: Vec<FileEntry>,
     /// HEAD, log and mark, by path.

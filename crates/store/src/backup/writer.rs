@@ -16,7 +16,7 @@ use crate::settings;
 use crate::storage::{self, ByteObserver, LockMode, Storage, StorageFile, remove_all};
 use crate::views;
 
-/// What was copied.
+/// The result of a backup.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct BackupReport {
     /// Number of the backup.
@@ -226,7 +226,7 @@ impl BackupWriter {
         let list = serde_json::to_vec_pretty(&backup).unwrap_or_default();
         storage::replace(self.at.as_ref(), LIST, &list)?;
         if self.generation > 1 {
-            // What can't be removed now is by the next backup.
+            // The next backup removes what can't be removed now.
             let _ = remove_all(self.at.as_ref(), &self.before_folder);
         }
         Ok(self.report)

@@ -31,7 +31,7 @@ pub(super) struct Action {
     pub(super) remove: Option<Remove>,
 }
 
-/// Who wrote a version, and why. For people who read the log.
+/// The writer of a version and its reason, for people who read the log.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct CommitInfo {
@@ -45,7 +45,7 @@ pub(super) struct CommitInfo {
     pub(super) engine_info: Option<String>,
 }
 
-/// What readers and writers must know.
+/// The features that readers and writers must support.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Protocol {
@@ -69,7 +69,7 @@ impl Protocol {
     }
 }
 
-/// What a table is.
+/// The description of a table.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Metadata {

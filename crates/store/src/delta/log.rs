@@ -13,7 +13,7 @@ use crate::storage::{self, Storage};
 /// The log's folder within the table's.
 pub(super) const FOLDER: &str = "_delta_log";
 
-/// Where readers look for the last checkpoint.
+/// The file in which readers look for the last checkpoint.
 const LAST_CHECKPOINT: &str = "_last_checkpoint";
 
 /// Versions from one checkpoint to the next.

@@ -32,7 +32,7 @@ use crate::partition::date;
 use crate::schema::TableSpec;
 use crate::write::{Writer, now};
 
-/// What a publication left the Delta table with.
+/// The state of the Delta table after a publication.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PublishReport {
     /// Folder of the Delta table.
@@ -141,7 +141,7 @@ fn publish(writer: &Writer) -> Result<PublishReport> {
     })
 }
 
-/// What the log's next version says; nothing if its last one says all. And how many files it adds and removes.
+/// The actions of the log's next version, none if its last one is up to date; and the numbers of files that they add and remove.
 fn difference(
     writer: &Writer,
     state: &TableState,

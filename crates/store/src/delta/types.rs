@@ -155,7 +155,7 @@ pub(crate) fn is_outdated(spec: &TableSpec, segment: &Segment) -> Result<bool> {
     Ok(spec.publish.is_some() && matches!(mismatch(spec, segment)?, Some(Mismatch::Form(_))))
 }
 
-/// What is wrong with a segment's form.
+/// A fault in the form of a segment.
 enum Mismatch {
     /// The stored type is another one. Rewriting the rows helps.
     Form(String),
@@ -217,8 +217,8 @@ fn mismatch(spec: &TableSpec, segment: &Segment) -> Result<Option<Mismatch>> {
     Ok(None)
 }
 
-/// What Delta knows of a file's rows: their number, and the least and greatest time and symbol, by which readers leave files out. Times are
-/// rounded outwards to the milliseconds that Delta writes.
+/// The statistics of a file for Delta: the number of rows, and the least and greatest time and symbol, by which readers skip files. Times are rounded
+/// outwards to the milliseconds that Delta writes.
 pub(super) fn statistics(spec: &TableSpec, entry: &FileEntry) -> String {
     let (mut least, mut greatest, mut nulls) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
     if let (Some(symbol), Some((first, last))) = (spec.symbol_position(), &entry.symbols) {

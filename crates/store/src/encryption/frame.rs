@@ -92,7 +92,7 @@ impl Sealed {
         self.end - self.header - self.blocks() * TAG_BYTES
     }
 
-    /// Where the blocks are that hold a range of the bytes before encryption, which is within them.
+    /// The encrypted blocks that hold a range of the plain bytes. The range must be within them.
     pub(crate) fn place(&self, range: &Range<usize>) -> Range<usize> {
         let at = |block: usize| self.header + block * SEALED_BYTES;
         at(range.start / BLOCK_BYTES)..at(range.end.div_ceil(BLOCK_BYTES)).min(self.end)
@@ -183,7 +183,7 @@ pub(crate) fn open(bytes: &[u8], keys: &Keys, path: &Path) -> Result<Vec<u8>> {
     sealed.read(&(0..sealed.len()), &bytes[sealed.header..], path)
 }
 
-/// What the manifest keeps of a sealed index.
+/// The digest of a sealed index that the manifest stores.
 pub(crate) fn digest(sealed: &[u8]) -> String {
     blake3::hash(sealed).to_hex().to_string()
 }

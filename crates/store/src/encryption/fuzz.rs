@@ -1,4 +1,4 @@
-//! Any bytes as a sealed file, and sealed files with changes. They are refused, or hold exactly what was sealed.
+//! Fuzz target: any bytes as a sealed file, and sealed files with changes. They are refused, or give back exactly what was sealed.
 
 use std::path::Path;
 
@@ -17,7 +17,7 @@ const KEYS: &str = "b 000102030405060708090a0b0c0d0e0f\na 0f0e0d0c0b0a0908070605
 /// bytes is read as a list of keys, too.
 ///
 /// # Panics
-/// Where that isn't so.
+/// A decoder that doesn't hold to that.
 pub fn sealed(bytes: &[u8]) {
     let keys = Keys::from_text(KEYS);
     let path = Path::new("t.index");

@@ -18,7 +18,7 @@ use crate::manifest::Tier;
 pub(crate) const NONCE_BYTES: usize = 12;
 pub(crate) const TAG_BYTES: usize = 16;
 
-/// What the key tools call a service of keys that has no name.
+/// The name of the key tools for a key service without a name.
 const DEFAULT_SERVICE: &str = "DEFAULT";
 const MATERIAL_TYPE: &str = "PKMT1";
 
@@ -189,7 +189,7 @@ impl WrappingKey {
             Aad::from(self.id.as_bytes()),
             &mut wrapped,
         );
-        sealed.map_err(|_| failed("a key can't be wrapped"))?;
+        sealed.map_err(|_| cipher_error("a key can't be wrapped"))?;
         let material = Material {
             key_material_type: MATERIAL_TYPE.to_owned(),
             internal_storage: true,
@@ -200,8 +200,8 @@ impl WrappingKey {
             wrapped: STANDARD.encode([&nonce[..], &wrapped].concat()),
             double_wrapping: false,
         };
-        let material = serde_json::to_vec(&material).map_err(|error| failed(&error.to_string()))?;
-        let key = cipher(&bytes).ok_or_else(|| failed("a key has another length than 16 or 32 bytes"))?;
+        let material = serde_json::to_vec(&material).map_err(|error| cipher_error(&error.to_string()))?;
+        let key = cipher(&bytes).ok_or_else(|| cipher_error("a key has another length than 16 or 32 bytes"))?;
         Ok(FileKey { id: self.id.clone(), key, bytes, material })
     }
 }
@@ -212,7 +212,7 @@ impl FileKey {
         &self.bytes
     }
 
-    /// What the file holds of it.
+    /// The part that the file stores.
     pub(crate) fn material(&self) -> &[u8] {
         &self.material
     }
@@ -240,9 +240,9 @@ fn cipher(bytes: &[u8]) -> Option<LessSafeKey> {
 }
 
 fn random(bytes: &mut [u8]) -> Result<()> {
-    getrandom::fill(bytes).map_err(|error| failed(&error.to_string()))
+    getrandom::fill(bytes).map_err(|error| cipher_error(&error.to_string()))
 }
 
-fn failed(reason: &str) -> Error {
+fn cipher_error(reason: &str) -> Error {
     Error::Setting { setting: "encryption", reason: reason.to_owned() }
 }

@@ -45,7 +45,8 @@ pub(super) fn parse(text: &str) -> Result<KeyList, String> {
         if id.len() > ID_BYTES_MAX || !id.chars().all(is_plain) {
             return Err(wrong("has an id of other signs than letters, digits, '-', '_' and '.', or more than 64"));
         }
-        let key = decoded(key.trim()).ok_or_else(|| wrong("isn't 16 or 32 bytes in hexadecimal digits or base64"))?;
+        let key =
+            decode_base64(key.trim()).ok_or_else(|| wrong("isn't 16 or 32 bytes in hexadecimal digits or base64"))?;
         if keys.iter().any(|(other, _)| other == id) {
             return Err(wrong("has the id of one before it"));
         }
@@ -54,7 +55,7 @@ pub(super) fn parse(text: &str) -> Result<KeyList, String> {
     if keys.is_empty() { Err("it lists no key".to_owned()) } else { Ok(keys) }
 }
 
-fn decoded(text: &str) -> Option<Vec<u8>> {
+fn decode_base64(text: &str) -> Option<Vec<u8>> {
     let is_key = |key: &Vec<u8>| KEY_BYTES.contains(&key.len());
     from_hex(text).filter(is_key).or_else(|| STANDARD.decode(text).ok().filter(is_key))
 }

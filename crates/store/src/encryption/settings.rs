@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 
-/// Where a database's keys are. They are in a file or in a variable of the environment, never in the database's folder.
+/// The place of a database's keys: a file or a variable of the environment, never the database's folder.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EncryptionSettings {

@@ -125,13 +125,14 @@ impl Columns {
 
     fn new(columns: Vec<Column>) -> Columns {
         let mut sorted: Vec<usize> = (0..columns.len()).collect();
-        sorted.sort_by(|left, right| folded(&columns[*left].name).cmp(folded(&columns[*right].name)));
+        sorted.sort_by(|left, right| folded_bytes(&columns[*left].name).cmp(folded_bytes(&columns[*right].name)));
         Columns { columns, sorted }
     }
 
     /// Number of the column of that name, in whatever case.
     pub(super) fn find(&self, name: &str) -> Option<usize> {
-        let place = self.sorted.partition_point(|number| folded(&self.columns[*number].name).lt(folded(name)));
+        let place =
+            self.sorted.partition_point(|number| folded_bytes(&self.columns[*number].name).lt(folded_bytes(name)));
         self.sorted.get(place).copied().filter(|number| self.columns[*number].name.eq_ignore_ascii_case(name))
     }
 
@@ -145,7 +146,7 @@ impl Columns {
     }
 }
 
-fn folded(name: &str) -> impl Iterator<Item = u8> {
+fn folded_bytes(name: &str) -> impl Iterator<Item = u8> {
     name.bytes().map(|byte| byte.to_ascii_lowercase())
 }
 

@@ -12,7 +12,7 @@ use crate::schema::TableSpec;
 /// Runs of equal symbols, ascending; one run where the table has no symbol column.
 #[derive(Debug)]
 pub(super) struct Directory {
-    /// Where each run's text begins, and where the last ends.
+    /// The beginning of each run's text, and the end of the last.
     pub(super) offsets: ScalarBuffer<u32>,
     pub(super) texts: Buffer,
     /// First row of each run, and the number of rows.
@@ -100,7 +100,7 @@ impl Directory {
         &self.texts[self.offsets[run] as usize..self.offsets[run + 1] as usize]
     }
 
-    /// What is wrong with bytes that should be the directory of `rows` rows.
+    /// Checks that the bytes are the directory of `rows` rows; the error is the fault.
     pub(super) fn check(&self, rows: u64) -> Result<(), &'static str> {
         if self.rows.is_empty() || self.offsets.len() != self.rows.len() {
             return Err("lists of other lengths");

@@ -21,7 +21,7 @@ pub(crate) const CRC_BLOCK_BYTES: usize = 64 * 1024;
 /// Most sections: every column of the widest table has two, and six stand beside them.
 const SECTIONS_MAX: usize = 2 * crate::schema::COLUMNS_MAX + 6;
 
-/// What a section holds. `column` in the section table counts summarised columns.
+/// The content of a section. `column` in the section table counts summarised columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum SectionKind {

@@ -26,7 +26,7 @@ pub struct SegmentIndex {
     ends: Vec<(usize, u64)>,
 }
 
-/// What the index is taken from.
+/// The source of the index.
 #[derive(Debug, Clone)]
 enum Content {
     File(IndexFile),

@@ -88,24 +88,24 @@ pub fn sortable(kind: ValueKind, bits: u64) -> u64 {
 /// Summaries of a column by block of [`BLOCK_ROWS`] rows; `None` if the type isn't summarised.
 pub(crate) fn summarise(array: &ArrayRef) -> Option<Vec<Summary>> {
     Some(match array.data_type() {
-        DataType::Int8 => typed::<Int8Type>(array),
-        DataType::Int16 => typed::<Int16Type>(array),
-        DataType::Int32 => typed::<Int32Type>(array),
-        DataType::Int64 => typed::<Int64Type>(array),
-        DataType::Date32 => typed::<Date32Type>(array),
-        DataType::Time64(_) => typed::<Time64NanosecondType>(array),
-        DataType::Timestamp(_, _) => typed::<TimestampNanosecondType>(array),
-        DataType::UInt8 => typed::<UInt8Type>(array),
-        DataType::UInt16 => typed::<UInt16Type>(array),
-        DataType::UInt32 => typed::<UInt32Type>(array),
-        DataType::UInt64 => typed::<UInt64Type>(array),
-        DataType::Float32 => typed::<Float32Type>(array),
-        DataType::Float64 => typed::<Float64Type>(array),
+        DataType::Int8 => summaries_of::<Int8Type>(array),
+        DataType::Int16 => summaries_of::<Int16Type>(array),
+        DataType::Int32 => summaries_of::<Int32Type>(array),
+        DataType::Int64 => summaries_of::<Int64Type>(array),
+        DataType::Date32 => summaries_of::<Date32Type>(array),
+        DataType::Time64(_) => summaries_of::<Time64NanosecondType>(array),
+        DataType::Timestamp(_, _) => summaries_of::<TimestampNanosecondType>(array),
+        DataType::UInt8 => summaries_of::<UInt8Type>(array),
+        DataType::UInt16 => summaries_of::<UInt16Type>(array),
+        DataType::UInt32 => summaries_of::<UInt32Type>(array),
+        DataType::UInt64 => summaries_of::<UInt64Type>(array),
+        DataType::Float32 => summaries_of::<Float32Type>(array),
+        DataType::Float64 => summaries_of::<Float64Type>(array),
         _ => return None,
     })
 }
 
-fn typed<T>(array: &ArrayRef) -> Vec<Summary>
+fn summaries_of<T>(array: &ArrayRef) -> Vec<Summary>
 where
     T: ArrowPrimitiveType,
     T::Native: Value,
@@ -328,7 +328,7 @@ mod tests {
         assert!(signed.is_sorted());
     }
 
-    /// What a summary says, by looking at one row after the other.
+    /// The summary by a plain loop over the rows.
     fn plainly<T: ArrowPrimitiveType>(rows: &[Option<T::Native>]) -> Summary
     where
         T::Native: Value,

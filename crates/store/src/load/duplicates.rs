@@ -114,7 +114,7 @@ impl Load {
     }
 }
 
-/// What makes rows the same, and groups of rows that have to be compared.
+/// The columns by which rows count as equal, and by which they are grouped for comparison.
 struct Key {
     row: RowKey,
     /// Finds the dates of rows, where a partition has several.
@@ -143,7 +143,7 @@ impl Key {
         self.dates.as_ref().map(|dates| dates.borrow_mut().of(time()))
     }
 
-    /// What of a time tells groups of a symbol apart: the time if the key has it, else the date where a partition has several.
+    /// The part of a time that separates groups of a symbol: the time itself if the key has it, else the date if a partition has several.
     fn stretch(&self, time: i64) -> i64 {
         match &self.dates {
             _ if self.row.has_time => time,

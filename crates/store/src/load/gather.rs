@@ -82,7 +82,7 @@ fn gather_fixed<T: ArrowPrimitiveType>(data_type: &DataType, parts: &[&dyn Array
     Arc::new(gathered.with_data_type(data_type.clone()))
 }
 
-/// Which of the rows are null, or `None` if none of the batches has a null.
+/// The nulls of the rows, or `None` if no batch has a null.
 fn gather_nulls(parts: &[&dyn Array], order: &Order) -> Option<NullBuffer> {
     if parts.iter().all(|part| part.null_count() == 0) {
         return None;

@@ -67,7 +67,7 @@ pub(crate) fn merge(
     Ok(())
 }
 
-/// Where a source stands.
+/// The position in a source.
 struct MergeCursor<'a> {
     source: Source<'a>,
     batch: RecordBatch,
@@ -78,7 +78,7 @@ struct MergeCursor<'a> {
     times: TimestampNanosecondArray,
 }
 
-/// What rows are ordered by.
+/// The sort key of a row: its symbol and its time.
 type Key<'a> = (Option<&'a str>, i64);
 
 impl<'a> MergeCursor<'a> {

@@ -59,17 +59,17 @@ pub struct LoadOptions {
     /// How new segments are kept; `None` means as the table says for their age ([`Table::set_tier`](crate::Table::set_tier)), else as their
     /// partition is, else mapped.
     pub tier: Option<Tier>,
-    /// Which stored rows the new ones replace. Default: none.
+    /// The stored rows that the new ones replace. Default: none.
     pub replace: Replace,
-    /// What a partition of the table spans. `None` means as it is, and for a new table what suits its rows ([`Period`]).
+    /// The span of the table's partitions. `None` keeps it, and for a new table chooses one that suits its rows ([`Period`]).
     pub partition: Option<Period>,
-    /// Which of the new rows are left out, or refused, as duplicates. Default: none, rows that are equal to others stay beside them.
+    /// The duplicates among the new rows, and whether they are left out or refused. Default: none; equal rows are stored beside each other.
     pub dedupe: Option<Dedupe>,
-    /// What becomes of a row whose key the table has already. Default: the load is refused.
+    /// The action for a row whose key the table has already. Default: the load is refused.
     pub on_conflict: OnConflict,
 }
 
-/// Which stored rows a load replaces, in the commit that brings its own.
+/// The stored rows that a load replaces, in the commit that brings its own rows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Replace {
     /// None: its rows come beside those that are stored.
@@ -102,7 +102,7 @@ impl Default for LoadOptions {
     }
 }
 
-/// What a load did.
+/// The result of a load.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LoadReport {
     /// Rows that came in.
@@ -507,7 +507,7 @@ impl Load {
                 let dropped;
                 (order, dropped) = self.without_duplicates(date, &mut incoming, order, &dedupe)?;
                 change.duplicates += dropped;
-                // Where rows are replaced, those of dates without new ones may have to go.
+                // A replacement may remove rows of dates that get no new ones.
                 if incoming.is_empty() && self.options.replace == Replace::Nothing {
                     dates.remove(&date);
                     continue;
@@ -534,7 +534,7 @@ impl Load {
     /// The rows whose place a partition's new ones take.
     fn removal_of_replaced(&self, first: i32, incoming: &IncomingRows) -> Result<(Removal, Counts)> {
         let by_symbol = self.options.replace == Replace::Symbols;
-        let removal = Removal::replaced(&self.spec, first, incoming.replaced.clone(), by_symbol)?;
+        let removal = Removal::rows_to_replace(&self.spec, first, incoming.replaced.clone(), by_symbol)?;
         let counts = self.snapshot()?.map(|snapshot| removal.count(&snapshot)).transpose()?;
         Ok((removal, counts.unwrap_or_default()))
     }
@@ -651,7 +651,7 @@ pub(crate) fn follow_each_other<'a>(spec: &TableSpec, entries: impl Iterator<Ite
     for entry in entries {
         let follows = |before: &FileEntry| match (&before.symbols, &entry.symbols) {
             (Some((_, last)), Some((first, _))) => last <= first,
-            // Where one begins with rows without a symbol, the entries don't say.
+            // The entries don't tell this of a segment that begins with rows without a symbol.
             _ => false,
         };
         if before.is_some_and(|before| !follows(before)) {

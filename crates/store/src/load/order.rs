@@ -43,7 +43,7 @@ impl BatchRange {
     }
 
     /// Takes in the next one if it goes on where this one ends.
-    pub(crate) fn joined(&mut self, next: BatchRange) -> bool {
+    pub(crate) fn extend_with(&mut self, next: BatchRange) -> bool {
         let follows = self.batch == next.batch && self.range().end == next.start;
         let rows = self.rows.checked_add(next.rows).filter(|_| follows);
         self.rows = rows.unwrap_or(self.rows);
@@ -81,7 +81,7 @@ impl Order {
     /// Adds a stretch at the end.
     pub(crate) fn push(&mut self, stretch: BatchRange) {
         self.rows += stretch.range().len();
-        if !self.stretches.last_mut().is_some_and(|last| last.joined(stretch)) {
+        if !self.stretches.last_mut().is_some_and(|last| last.extend_with(stretch)) {
             self.stretches.push(stretch);
         }
     }
@@ -108,7 +108,7 @@ impl Order {
         Some(Order { stretches: vec![BatchRange { rows: 1, ..*first }], rows: 1 })
     }
 
-    /// Where parts of `rows_max` rows begin; the last part may have fewer.
+    /// The beginnings of parts of `rows_max` rows; the last part may have fewer.
     pub(crate) fn parts(&self, rows_max: usize) -> Vec<OrderPart> {
         let mut parts: Vec<OrderPart> = Vec::with_capacity(self.rows.div_ceil(rows_max));
         let mut open: Option<OrderPart> = None;

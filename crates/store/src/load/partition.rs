@@ -10,7 +10,7 @@ use super::gather::gather;
 use super::incoming::IncomingRows;
 use super::merge;
 use super::order::{Order, OrderPart};
-use super::removal::{Counts, Removal, counted};
+use super::removal::{Counts, Removal, matching_rows};
 use super::spill::RunWriter;
 use super::{Load, Replace, follow_each_other, row_bytes, segment_rows, stored};
 use crate::error::{Error, Result};
@@ -29,7 +29,7 @@ const APPENDED_SHARE: u64 = 8;
 const APPENDED_SEGMENTS_MAX: usize = 32;
 
 impl Load {
-    /// What remains of a date's files. Those that go as a whole are named in the change.
+    /// Takes the rows of a removal out of a date's files and returns what remains. Files that go as a whole are named in the change.
     pub(super) fn take_out(
         &self,
         date: i32,
@@ -41,7 +41,7 @@ impl Load {
         let goes = |entry: &FileEntry| match self.options.replace {
             Replace::Table => entry.rows,
             Replace::Dates if self.spec.partition.is_day() => entry.rows,
-            _ => counted(counts, entry),
+            _ => matching_rows(counts, entry),
         };
         change.rows.1 += remaining.files.iter().map(goes).sum::<u64>();
         let whole = remaining.files.iter().filter(|entry| goes(entry) == entry.rows);
@@ -139,7 +139,7 @@ impl Load {
         let mut one_after_the_other = Order::default();
         (0..2).for_each(|batch| one_after_the_other.push_range(batch, 0..1));
         let both = gather(&self.schema, &[last, first], &one_after_the_other)?;
-        Ok(segment::ordered(&self.spec, &both))
+        Ok(segment::is_ordered(&self.spec, &both))
     }
 
     /// Writes rows that are all in memory, several segments at a time.
@@ -194,12 +194,12 @@ fn is_later(spec: &TableSpec, existing: &[FileEntry], batches: &[RecordBatch]) -
         && times.flat_map(|times| times.values().iter()).all(|time| *time >= latest)
 }
 
-/// What remains of a date's files.
+/// The remaining files of a date.
 pub(super) struct RemainingFiles {
     /// Files that keep all their rows.
     files: Vec<FileEntry>,
     /// The first that loses some.
     first: Option<usize>,
-    /// Which rows it loses.
+    /// The rows that it loses.
     removal: Option<Removal>,
 }

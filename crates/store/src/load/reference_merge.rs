@@ -21,7 +21,7 @@ use crate::reference::PARTITION;
 use crate::schema::TableSpec;
 use crate::write::Change;
 
-/// What becomes of a row whose key the table has already, or another row before it.
+/// The action for a row whose key the table, or an earlier new row, has already.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum OnConflict {
     /// Nothing is loaded.
@@ -109,7 +109,7 @@ impl KeySet {
     }
 }
 
-/// Which rows there are in the end.
+/// The rows after a merge.
 struct MergeOutcome {
     /// Stored rows that stay as they are.
     stays: BooleanArray,
@@ -185,7 +185,7 @@ impl Load {
             Replace::Table => return Ok(stored.slice(0, 0)),
             Replace::Symbols => {
                 let symbols = incoming.replaced.values().flatten().cloned().collect();
-                Some(Removal::replaced(&self.spec, PARTITION, [(PARTITION, symbols)].into(), true)?)
+                Some(Removal::rows_to_replace(&self.spec, PARTITION, [(PARTITION, symbols)].into(), true)?)
             }
             Replace::Nothing | Replace::Dates => removal.map(|(removal, _)| removal),
         };
@@ -253,7 +253,7 @@ impl Load {
         let mut stays = vec![true; stored.num_rows()];
         meeting().zip(changes.values()).for_each(|((at, _), changes)| stays[at] = !changes);
         let stays = BooleanArray::from(stays);
-        // What they become may have other keys.
+        // A conflict's action may give the rows other keys.
         let mut keys = KeySet::new(&self.spec)?;
         for rows in [&filter_record_batch(stored, &stays)?, &rows, &fresh] {
             keys.as_mut().map_or(Ok(()), |keys| keys.add_new(rows, "already exists"))?;

@@ -26,7 +26,7 @@ const CHUNK_ROWS: usize = 65_536;
 /// Rows that a change takes out of a table.
 #[derive(Clone)]
 pub struct Removal {
-    /// What holds all of them, and perhaps others.
+    /// A selection that covers all of them, and perhaps other rows.
     selection: Selection,
     /// Positions of the columns that `matches` reads, ascending.
     columns: Vec<usize>,
@@ -96,7 +96,7 @@ impl Removal {
     }
 
     /// The rows of a partition whose date is one of these, and with `by_symbol` whose symbol is one of those of the date.
-    pub(super) fn replaced(
+    pub(super) fn rows_to_replace(
         spec: &TableSpec,
         first: i32,
         replaced: ReplacedSymbols,
@@ -214,7 +214,7 @@ fn certain(mask: &BooleanArray) -> BooleanArray {
 pub(super) type Counts = std::collections::BTreeMap<i32, HashMap<String, u64>>;
 
 /// How many rows of these files match.
-pub(super) fn counted(counts: Option<&HashMap<String, u64>>, entry: &FileEntry) -> u64 {
+pub(super) fn matching_rows(counts: Option<&HashMap<String, u64>>, entry: &FileEntry) -> u64 {
     counts.and_then(|counts| counts.get(&entry.path)).copied().unwrap_or(0)
 }
 

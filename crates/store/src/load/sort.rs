@@ -34,7 +34,7 @@ pub(crate) fn sorted(spec: &TableSpec, batches: &[RecordBatch]) -> Order {
     keys.sort(batches)
 }
 
-/// What rows are ordered by, one entry for each row in order of arrival.
+/// The sort keys: one entry for each row, in order of arrival.
 struct Keys {
     /// Rank of the symbol; 0 for null. All 0 where the table has no symbol column.
     ranks: Vec<u32>,
@@ -169,7 +169,7 @@ impl Keys {
                 for row in piece {
                     let one = BatchRange::row(number, row);
                     let goes_on = row > 0 && ranks[row - 1] == ranks[row] && times[row - 1] <= times[row];
-                    if goes_on && open.as_mut().is_some_and(|open| open.joined(one)) {
+                    if goes_on && open.as_mut().is_some_and(|open| open.extend_with(one)) {
                         continue;
                     }
                     if let Some(before) = open.replace(one) {

@@ -30,7 +30,7 @@ const VERSION_WITHOUT_NAME: u32 = 5;
 const HEAD_MAGIC: &[u8; 8] = b"SPLAYHED";
 /// Without a name.
 const HEAD_BYTES: usize = 40;
-/// Where the length of the name stands, if HEAD has one.
+/// The offset of the name's length, if HEAD has a name.
 const HEAD_NAME_AT: usize = 36;
 const LOG_MAGIC: &[u8; 8] = b"SPLAYLOG";
 
@@ -39,7 +39,7 @@ pub(crate) const LOG_HEADER_BYTES: usize = 16;
 
 const FRAME_HEADER_BYTES: usize = 8;
 
-/// What HEAD says: the first `length` bytes of log `log` are the table.
+/// The content of HEAD: the first `length` bytes of log `log` are the table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Head {
     pub(crate) log: u64,
@@ -47,7 +47,7 @@ pub(crate) struct Head {
     pub(crate) epoch: u64,
     /// Whether the table was dropped: it is none, but its last commits can be undone.
     pub(crate) dropped: bool,
-    /// What the table is called, if that isn't the name of its folder, or it had another name before.
+    /// The table's name, if it differs from the name of its folder or the table was renamed.
     pub(crate) name: Option<Arc<str>>,
     /// The version that its segments need: [`VERSION`] where one is encrypted, [`VERSION_WITH_DENSE`] where one is dense, or a rule names
     /// that tier, [`VERSION_WITH_OBJECTS`] where one is in the object store, kept ones among them; 0 for those that any version knows.
@@ -170,7 +170,7 @@ pub(crate) fn check_log_header(bytes: &[u8], path: &std::path::Path) -> Result<(
     Ok(())
 }
 
-/// What a commit did; for people who read the log.
+/// The kind of a commit, for people who read the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Operation {
@@ -183,11 +183,11 @@ pub(crate) enum Operation {
     /// Rows came in the place of others.
     Replace,
     Update,
-    /// What a partition spans has changed; the rows stay what they are.
+    /// The span of a partition changed; the rows stay as they are.
     Partition,
     /// Dates beyond the table's retention went.
     Expire,
-    /// What another commit did was taken back.
+    /// The change of another commit was taken back.
     Undo,
     /// The table went with all its rows.
     Drop,
@@ -264,7 +264,7 @@ impl Tier {
         }
     }
 
-    /// What people call it.
+    /// The tier's name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -345,7 +345,7 @@ impl FileEntry {
 /// Something that was loaded, remembered so that it isn't loaded twice by mistake.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Source {
-    /// What a person calls it, usually a file name.
+    /// The source's name for people, usually that of a file.
     pub name: String,
     /// BLAKE3 of its bytes in hex.
     pub digest: String,
@@ -353,8 +353,7 @@ pub struct Source {
     pub rows: u64,
 }
 
-/// Which of a table's captured rows are in its files: those that came up to a sequence number and whose time is not behind a
-/// cut. Neither ever falls.
+/// Tells which captured rows of a table are in its files: those up to a sequence number whose time isn't behind a cut. Neither value ever falls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WriteDownPosition {
     /// Sequence number of the last batch that was considered.
@@ -417,7 +416,7 @@ pub(crate) struct Commit {
     /// Whether the table is dropped from now on. A commit with a schema makes it anew.
     #[serde(default, skip_serializing_if = "is_false")]
     pub(crate) dropped: bool,
-    /// What was before, in a snapshot.
+    /// The earlier states, in a snapshot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) history: Option<History>,
 }

@@ -18,7 +18,7 @@ use crate::schema::TableSpec;
 /// Notes of captures and compactions that a new log takes over; of other commits it takes all.
 const ROUTINE_NOTES_MAX: usize = 1_000;
 
-/// What a table was before.
+/// The earlier states of a table.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct History {
     /// First commit from which on there is a note of each.
@@ -41,7 +41,7 @@ pub(crate) struct History {
     formerly: BTreeMap<String, WriteDownPosition>,
 }
 
-/// What a commit did.
+/// The record of a commit's change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct CommitNote {
     /// Nanoseconds since the epoch, by the writer's clock.

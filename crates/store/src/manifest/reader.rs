@@ -15,7 +15,7 @@ use crate::storage::{IdentifiedFile, Storage};
 /// How often a reader starts anew when a writer replaces the log below it.
 const TRIES: usize = 16;
 
-/// What HEAD said, and what shows that it was replaced.
+/// The content of HEAD, and the identity of its file, by which a replacement shows.
 #[derive(Debug)]
 pub(crate) struct HeadFile {
     pub(crate) head: Head,
@@ -23,7 +23,7 @@ pub(crate) struct HeadFile {
 }
 
 impl HeadFile {
-    /// What HEAD says; an error that [`Error::is_not_found`] if there is no table.
+    /// Reads HEAD. If there is no table, the error answers true to [`Error::is_not_found`].
     pub(crate) fn read(storage: &dyn Storage, table: &str) -> Result<HeadFile> {
         let path = head_path(table);
         let file = storage.read_identified(&path)?;

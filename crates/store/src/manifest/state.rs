@@ -125,7 +125,7 @@ impl TableState {
         !self.dropped && self.spec.name.eq_ignore_ascii_case(name)
     }
 
-    /// Which rows that were captured under a name are in the files, if the table had the name and hasn't any more.
+    /// The captured rows of a former name of the table that are in its files; `None` if the table never had the name or has it now.
     pub(crate) fn former(&self, name: &str) -> Option<WriteDownPosition> {
         let before = self.history.former(name);
         let at_drop = (self.dropped && self.spec.name.eq_ignore_ascii_case(name)).then_some(self.captured);

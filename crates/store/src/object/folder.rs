@@ -85,27 +85,27 @@ impl FolderStore {
 
 impl ObjectStore for FolderStore {
     fn put_if_absent(&self, key: &str, bytes: Bytes) -> ObjectResult<()> {
-        self.put(key, &bytes).map_err(failed)
+        self.put(key, &bytes).map_err(object_error)
     }
 
     fn read(&self, key: &str, range: Range<u64>) -> ObjectResult<Bytes> {
         let length = usize::try_from(range.end.saturating_sub(range.start)).unwrap_or(usize::MAX);
-        self.storage.read_at(key, range.start, length).map(Bytes::from).map_err(failed)
+        self.storage.read_at(key, range.start, length).map(Bytes::from).map_err(object_error)
     }
 
     fn length(&self, key: &str) -> ObjectResult<u64> {
-        self.storage.identity(key).map(|file| file.length).map_err(failed)
+        self.storage.identity(key).map(|file| file.length).map_err(object_error)
     }
 
     fn list(&self, prefix: &str) -> ObjectResult<Vec<ObjectEntry>> {
         let mut entries = Vec::new();
-        self.list_below(prefix.trim_end_matches('/'), &mut entries).map_err(failed)?;
+        self.list_below(prefix.trim_end_matches('/'), &mut entries).map_err(object_error)?;
         Ok(entries)
     }
 
     fn delete(&self, key: &str) -> ObjectResult<()> {
         match self.storage.remove(key) {
-            Err(error) if !error.is_not_found() => return Err(failed(error)),
+            Err(error) if !error.is_not_found() => return Err(object_error(error)),
             _ => {}
         }
         // Folders that are empty now; one that isn't, stays.
@@ -117,7 +117,7 @@ impl ObjectStore for FolderStore {
     }
 }
 
-fn failed(error: Error) -> ObjectError {
+fn object_error(error: Error) -> ObjectError {
     let fault = match &error {
         Error::Io { source, .. } => match (source.kind(), source.raw_os_error()) {
             (ErrorKind::NotFound | ErrorKind::NotADirectory, _) => ObjectFault::Absent,

@@ -54,7 +54,7 @@ pub enum ObjectFault {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
 pub struct ObjectError {
-    /// What kind it is of.
+    /// The kind of failure.
     pub fault: ObjectFault,
     /// The store's words, without secrets.
     pub reason: String,

@@ -24,7 +24,7 @@ const MARK: &str = ".splay/owner.json";
 /// Most bytes of a mark.
 const MARK_BYTES_MAX: u64 = 4096;
 
-/// What a database knows of its mark.
+/// The database's own copy of its mark.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct OwnerFile {
     owner: String,
@@ -58,7 +58,7 @@ impl ObjectTier {
         self.refuse_other(&own)?;
         if self.put(MARK, &mark)? {
             // The store has overwritten the first mark with the second, so it would also overwrite that of another database.
-            return Err(self.refused(
+            return Err(self.refusal(
                 "it puts objects over those that are there, though it was told not to: no two databases are safe there",
             ));
         }
@@ -69,7 +69,7 @@ impl ObjectTier {
     pub(crate) fn check_owner(&self, storage: &dyn Storage) -> Result<()> {
         match self.own(storage)? {
             Some(own) => self.refuse_other(&own),
-            None => Err(self.refused("this database hasn't written there yet, or is a copy of the one that has")),
+            None => Err(self.refusal("this database hasn't written there yet, or is a copy of the one that has")),
         }
     }
 
@@ -88,10 +88,10 @@ impl ObjectTier {
     fn refuse_other(&self, own: &OwnerFile) -> Result<()> {
         match self.mark()? {
             Some(mark) if mark.owner == own.owner => Ok(()),
-            Some(_) => Err(self.refused(
+            Some(_) => Err(self.refusal(
                 "another database writes there: give this one a url of its own, or let it take over once the other is stopped for good",
             )),
-            None => Err(self.refused("the mark of this database is gone from it: is it mounted, and the same that it was?")),
+            None => Err(self.refusal("the mark of this database is gone from it: is it mounted, and the same that it was?")),
         }
     }
 
@@ -115,7 +115,7 @@ impl ObjectTier {
         }
     }
 
-    fn refused(&self, why: &str) -> Error {
+    fn refusal(&self, why: &str) -> Error {
         Error::Refused { reason: format!("object store {}: {why}", self.url()) }
     }
 }

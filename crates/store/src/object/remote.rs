@@ -94,14 +94,14 @@ impl RemoteFile {
         let blocks = range.start / CRC_BLOCK_BYTES..(range.end - 1) / CRC_BLOCK_BYTES + 1;
         let mut cached = self.tier.cache.get(&self.key, blocks.clone());
         if let Some(parts) = all_of(&cached) {
-            return Ok(self.joined(&range, blocks.start, &parts));
+            return Ok(self.concat(&range, blocks.start, &parts));
         }
         let stretch = self.stretch(range.start);
         let mut requests = stretch.requests.lock().unwrap_or_else(PoisonError::into_inner);
         // Another thread may have read them meanwhile.
         cached = self.tier.cache.get(&self.key, blocks.clone());
         if let Some(first) = cached.iter().position(Option::is_none) {
-            let widened_range = self.widened(blocks.start + first..blocks.end, stretch, *requests);
+            let widened_range = self.request_range(blocks.start + first..blocks.end, stretch, *requests);
             *requests += 1;
             let bytes = self.fetch(widened_range.clone(), check)?;
             for (block, part) in (widened_range.start / CRC_BLOCK_BYTES..).zip(bytes.chunks(CRC_BLOCK_BYTES)) {
@@ -115,18 +115,18 @@ impl RemoteFile {
                 cached[block - blocks.start] = Some(bytes.slice(start..(start + CRC_BLOCK_BYTES).min(bytes.len())));
             }
         }
-        Ok(self.joined(&range, blocks.start, &all_of(&cached).unwrap_or_default()))
+        Ok(self.concat(&range, blocks.start, &all_of(&cached).unwrap_or_default()))
     }
 
     /// The bytes to ask for, where blocks are missing.
-    fn widened(&self, missing: Range<usize>, stretch: &FileRange, requests: usize) -> Range<usize> {
+    fn request_range(&self, missing: Range<usize>, stretch: &FileRange, requests: usize) -> Range<usize> {
         let (mut start, mut end) = (missing.start * CRC_BLOCK_BYTES, missing.end * CRC_BLOCK_BYTES);
         let most = if requests == 0 { FIRST_BYTES } else { NEXT_BYTES }.min(self.tier.cache.bytes_max() / CACHE_SHARE);
         // Part of a block can't be checked.
         let most = most / CRC_BLOCK_BYTES * CRC_BLOCK_BYTES;
         let stretch_end = stretch.bytes.end.next_multiple_of(CRC_BLOCK_BYTES);
         end = end.max(stretch_end.min(start.saturating_add(most)));
-        // What is here already is where it ends.
+        // The request ends at the first cached block.
         let next_cached = self.tier.cache.first_cached(&self.key, missing.end..end / CRC_BLOCK_BYTES);
         end = next_cached.map_or(end, |block| block * CRC_BLOCK_BYTES);
         if std::ptr::eq(stretch, &self.end) {
@@ -155,7 +155,7 @@ impl RemoteFile {
     }
 
     /// A range of adjacent blocks, from block `first` on.
-    fn joined(&self, range: &Range<usize>, first: usize, blocks: &[Bytes]) -> Bytes {
+    fn concat(&self, range: &Range<usize>, first: usize, blocks: &[Bytes]) -> Bytes {
         let (start, end) = (range.start - first * CRC_BLOCK_BYTES, range.end - first * CRC_BLOCK_BYTES);
         if let [one] = blocks {
             return one.slice(start..end);

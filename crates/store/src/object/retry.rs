@@ -39,7 +39,7 @@ impl Retry {
                 Err(error) if error.fault == ObjectFault::Passing => error,
                 done => return done,
             };
-            let pause_now = shortened(pause);
+            let pause_now = with_jitter(pause);
             if attempt >= self.attempts_max || begun.elapsed() + pause_now > self.deadline {
                 let reason = match attempt {
                     1 => error.reason,
@@ -57,7 +57,7 @@ impl Retry {
 }
 
 /// A pause less a random part of its second half.
-fn shortened(pause: Duration) -> Duration {
+fn with_jitter(pause: Duration) -> Duration {
     let mut random = [0; 2];
     // Without randomness the pause is whole.
     let _ = getrandom::fill(&mut random);
@@ -99,7 +99,7 @@ mod tests {
     #[test]
     fn pauses_are_shortened_by_half_at_most() {
         for _ in 0..200 {
-            let pause = shortened(Duration::from_millis(100));
+            let pause = with_jitter(Duration::from_millis(100));
             assert!(pause > Duration::from_millis(49) && pause <= Duration::from_millis(100), "{pause:?}");
         }
     }

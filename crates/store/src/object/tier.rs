@@ -1,4 +1,4 @@
-//! A store as a database uses it.
+//! An object store with the retries, the cache and the mark of one database.
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -79,13 +79,13 @@ impl ObjectTier {
         match self.retry.run(|| self.store.put_if_absent(key, bytes.clone())) {
             Ok(()) => Ok(true),
             Err(error) if error.fault == ObjectFault::Exists => Ok(false),
-            Err(error) => Err(self.failed("write", key, error)),
+            Err(error) => Err(self.object_error("write", key, error)),
         }
     }
 
     /// A part of an object, all of it.
     pub(crate) fn read(&self, key: &str, range: Range<u64>) -> Result<Bytes> {
-        self.retry.run(|| self.read_once(key, &range)).map_err(|error| self.failed("read", key, error))
+        self.retry.run(|| self.read_once(key, &range)).map_err(|error| self.object_error("read", key, error))
     }
 
     fn read_once(&self, key: &str, range: &Range<u64>) -> ObjectResult<Bytes> {
@@ -116,7 +116,7 @@ impl ObjectTier {
         match self.retry.run(|| self.store.length(key)) {
             Ok(length) => Ok(Some(length)),
             Err(error) if error.fault == ObjectFault::Absent => Ok(None),
-            Err(error) => Err(self.failed("look for", key, error)),
+            Err(error) => Err(self.object_error("look for", key, error)),
         }
     }
 
@@ -128,18 +128,18 @@ impl ObjectTier {
                 _ => error,
             })
         };
-        self.retry.run(length).map_err(|error| self.failed("look for", key, error))
+        self.retry.run(length).map_err(|error| self.object_error("look for", key, error))
     }
 
     pub(crate) fn list(&self, prefix: &str) -> Result<Vec<ObjectEntry>> {
-        self.retry.run(|| self.store.list(prefix)).map_err(|error| self.failed("list", prefix, error))
+        self.retry.run(|| self.store.list(prefix)).map_err(|error| self.object_error("list", prefix, error))
     }
 
     pub(crate) fn delete(&self, key: &str) -> Result<()> {
-        self.retry.run(|| self.store.delete(key)).map_err(|error| self.failed("remove", key, error))
+        self.retry.run(|| self.store.delete(key)).map_err(|error| self.object_error("remove", key, error))
     }
 
-    fn failed(&self, act: &'static str, key: &str, error: ObjectError) -> Error {
+    fn object_error(&self, act: &'static str, key: &str, error: ObjectError) -> Error {
         let object = self.shown(key).display().to_string();
         Error::Object { act, object, fault: error.fault, reason: error.reason }
     }

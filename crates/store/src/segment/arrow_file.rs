@@ -35,7 +35,7 @@ pub(crate) struct ArrowFile {
     columns: Vec<Column>,
 }
 
-/// Where a column's buffers are.
+/// The places of a column's buffers.
 #[derive(Debug)]
 struct Column {
     layout: Layout,

@@ -58,7 +58,7 @@ pub(crate) fn of(bytes: &[u8]) -> Vec<u32> {
     bytes.chunks(CRC_BLOCK_BYTES).map(crc32c::crc32c).collect()
 }
 
-/// What the manifest keeps of a list of checksums.
+/// The digest of a list of checksums that the manifest stores.
 pub(crate) fn digest(checksums: &[u32]) -> String {
     let mut hasher = blake3::Hasher::new();
     for crc in checksums {
@@ -88,7 +88,7 @@ impl OnceBits {
     }
 }
 
-/// Where a file's bytes are.
+/// The place of a file's bytes.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "one for each open file")]
 enum Source {

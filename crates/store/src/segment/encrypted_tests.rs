@@ -1,5 +1,4 @@
-//! Encrypted files whose block checksums are right, but whose bytes are not those that were written: someone changed them on
-//! purpose. What is read is an error or the rows, never other rows.
+//! Encrypted files with right block checksums whose bytes were changed on purpose. A reader gets an error or the original rows, never other rows.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -163,7 +162,7 @@ fn parts_of_other_files_and_places_are_refused() {
     }
 }
 
-/// Where the pages of each column are that is decoded here.
+/// The pages of each column that is decoded here.
 fn pages_of(bytes: &[u8], keys: &Keys) -> Vec<Vec<std::ops::Range<usize>>> {
     let mapped = MappedBytes::from(bytes::Bytes::copy_from_slice(bytes));
     let file = CheckedFile::new(mapped, PathBuf::from("t"), checksum::of(bytes).into(), true).unwrap();
@@ -220,7 +219,7 @@ fn a_sealed_index_is_whole_or_refused() {
     }
 }
 
-/// What ADR 85 says of sizes and speeds.
+/// Prints the sizes and speeds of ADR 85.
 #[test]
 #[ignore = "it measures"]
 fn what_encryption_costs() {

@@ -34,7 +34,7 @@ pub(crate) use reader::checksums_of_object;
 pub use reader::{ColumnStorage, Segment, SegmentBatches};
 pub use row_list::RowList;
 pub use writer::FileFormat;
-pub(crate) use writer::{SegmentTarget, export, ordered, write};
+pub(crate) use writer::{SegmentTarget, export, is_ordered, write};
 
 /// Runs a decoder of another library. Bytes with right checksums may still not come from our writer. If the decoder panics on them, the panic
 /// becomes an error.

@@ -19,7 +19,7 @@ const PAGES_MAX: usize = 64;
 /// Bytes of the largest page that is kept. Numbers have far fewer; texts may have more.
 const PAGE_BYTES_MAX: usize = 256 << 10;
 
-/// Which page it is.
+/// Identifies a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct PageKey {
     pub(super) file: u64,

@@ -46,11 +46,11 @@ const SUMMARISED_ROWS_MIN: usize = 1 << 17;
 /// One segment of a snapshot. Nothing is opened before it is used.
 #[derive(Debug)]
 pub struct Segment {
-    /// Where its files are; `None` for rows in memory.
+    /// The storage of its file; `None` for rows in memory.
     storage: Option<Arc<dyn Storage>>,
     table: String,
     entry: FileEntry,
-    /// Where its bytes are, if that is the object store.
+    /// The place of its object, if its file is in the object store.
     objects: Option<Arc<ObjectPlace>>,
     keys: Arc<Keys>,
     checks_data: bool,
@@ -59,7 +59,7 @@ pub struct Segment {
     opened: OnceLock<Open>,
 }
 
-/// What a column takes in a segment.
+/// The storage of a column in a segment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ColumnStorage {
     /// Its name in the table.
@@ -74,7 +74,7 @@ pub struct ColumnStorage {
     pub encoding: String,
 }
 
-/// What was opened of a segment.
+/// The opened index and columns of a segment.
 #[derive(Debug)]
 struct Open {
     index: SegmentIndex,
@@ -87,7 +87,7 @@ struct Open {
 #[derive(Debug)]
 struct DataFile {
     opened: OnceLock<OpenSegment>,
-    /// What is to be opened.
+    /// The object to open, if the segment is in the object store.
     remote: Option<Arc<CheckedFile>>,
 }
 
@@ -357,7 +357,7 @@ impl Segment {
         })
     }
 
-    /// What each column takes in the file, in the order of `spec`; those that are younger than the file are left out.
+    /// The storage of each column in the file, in the order of `spec`; columns that are younger than the file are left out.
     ///
     /// # Errors
     /// As [`Segment::batches`].
@@ -506,7 +506,7 @@ impl Segment {
             return Ok(self.opened.get_or_init(|| opened));
         }
         let bytes = storage.map(&self.path())?;
-        // What describes the columns stands at both ends.
+        // The description of the columns is at both ends of the file.
         bytes.read_ahead(0..ENDS_BYTES_AHEAD);
         bytes.read_ahead(bytes.len().saturating_sub(ENDS_BYTES_AHEAD)..bytes.len());
         let shown = storage.display_path(&self.path());
@@ -581,7 +581,7 @@ impl Segment {
             return Err(Error::corrupt(shown, 0, "the index of this segment", "another"));
         }
         let plain = encryption::open(sealed, &self.keys, &shown)?;
-        SegmentIndex::open_plain(aligned(&plain), self.entry.rows, shown)
+        SegmentIndex::open_plain(copy_aligned(&plain), self.entry.rows, shown)
     }
 
     /// Makes the index from the segment, after checking the segment against the manifest's digest.
@@ -597,7 +597,7 @@ impl Segment {
         let rows = opened.read_all(&spec, self.entry.rows)?;
         let (index, digest) = index::build(&spec, &rows, &checksums);
         let path = storage.display_path(&self.index_path());
-        SegmentIndex::open(aligned(&index), &digest, self.entry.rows, path)
+        SegmentIndex::open(copy_aligned(&index), &digest, self.entry.rows, path)
     }
 
     /// A schema good enough for an index: the symbol column is the first one by which the rows are ordered.
@@ -610,7 +610,7 @@ impl Segment {
 }
 
 /// A copy at an address where words may be read.
-fn aligned(bytes: &[u8]) -> Buffer {
+fn copy_aligned(bytes: &[u8]) -> Buffer {
     let mut aligned = MutableBuffer::new(bytes.len());
     aligned.extend_from_slice(bytes);
     aligned.into()
@@ -661,7 +661,7 @@ impl OpenSegment {
 /// Batches of a range of a segment, in order.
 pub struct SegmentBatches<'a> {
     schema: SchemaRef,
-    /// Where each wanted column is in the file.
+    /// The position of each requested column in the file.
     positions: Vec<Option<usize>>,
     source: Source<'a>,
     end: usize,

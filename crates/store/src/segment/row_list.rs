@@ -59,7 +59,7 @@ impl RowList {
     fn neighbourhood(&self, places: Range<usize>, between: Option<(u32, u32)>) -> NearbyRows {
         let rows = self.rows.slice(places.start, places.len());
         let rows = match between {
-            // Where there is no row, any number may stand.
+            // A missing row may have any number.
             Some((least, _)) if least > 0 => rows.unary(|row| row.wrapping_sub(least)),
             _ => rows,
         };
@@ -67,7 +67,7 @@ impl RowList {
     }
 }
 
-/// Where a stretch stands, and its least and its greatest row.
+/// The place of a stretch, and its least and its greatest row.
 type RowStretch = (Range<usize>, Option<(u32, u32)>);
 
 fn stretches(rows: &UInt32Array) -> Vec<RowStretch> {
@@ -84,10 +84,10 @@ fn stretches(rows: &UInt32Array) -> Vec<RowStretch> {
     search.stretches
 }
 
-/// What was seen so far.
+/// The state of the search for stretches.
 struct StretchSearch {
     stretches: Vec<RowStretch>,
-    /// Where the stretch that goes on begins, its last row, its least and its greatest.
+    /// The open stretch: its beginning, its last row, its least and its greatest.
     start: usize,
     last: Option<u32>,
     between: Option<(u32, u32)>,

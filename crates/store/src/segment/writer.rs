@@ -40,7 +40,7 @@ impl FileFormat {
     }
 }
 
-/// Where a segment goes.
+/// The place and the properties of a new segment.
 pub(crate) struct SegmentTarget<'a> {
     pub(crate) storage: &'a dyn Storage,
     pub(crate) keys: &'a Keys,
@@ -54,7 +54,7 @@ pub(crate) struct SegmentTarget<'a> {
 
 /// Writes rows that are in the table's order, and their index, and syncs both. The files have `.tmp` behind their names.
 pub(crate) fn write(target: &SegmentTarget<'_>, spec: &TableSpec, rows: &RecordBatch) -> Result<FileEntry> {
-    if !ordered(spec, rows) {
+    if !is_ordered(spec, rows) {
         return Err(spec.error("rows reached a segment out of order".to_owned()));
     }
     let path = format!("{}/{}", target.table, target.path);
@@ -193,7 +193,7 @@ fn write_file(
 }
 
 /// Whether rows are in the order (symbol, time), nulls first.
-pub(crate) fn ordered(spec: &TableSpec, rows: &RecordBatch) -> bool {
+pub(crate) fn is_ordered(spec: &TableSpec, rows: &RecordBatch) -> bool {
     let times = rows.column(spec.time_position()).as_primitive::<TimestampNanosecondType>().values();
     let Some(column) = spec.symbol_position() else { return times.is_sorted() };
     let ranks = symbol_ranks(rows.column(column));

@@ -26,14 +26,14 @@ use crate::error::{Error, Result};
 
 const SECTOR_BYTES: usize = 512;
 
-/// Which sector or name change survives: called with a bound, answers below it.
+/// Chooses the sectors and name changes that survive: it is called with a bound and answers below it.
 pub type Chooser<'a> = &'a mut dyn FnMut(usize) -> usize;
 
 #[derive(Debug, Clone, Default)]
 struct FileImage {
     live: Vec<u8>,
     durable: Vec<u8>,
-    /// What the file was before it was cut, as long as the cut isn't synced.
+    /// The bytes before the file was cut, until the cut is synced.
     before_cut: Vec<u8>,
     /// Bytes of the disk that it takes and that mean nothing.
     allocated: u64,
@@ -56,13 +56,13 @@ impl FileImage {
         self.before_cut.clear();
     }
 
-    /// What a power cut may leave.
+    /// Leaves what a power cut may leave.
     fn crash(&mut self, choose: Chooser<'_>) {
         if self.before_cut.len() > self.live.len() && choose(2) == 1 {
             self.live.extend_from_slice(&self.before_cut[self.live.len()..]);
         }
         if self.live != self.durable {
-            self.live = torn(&self.durable, &self.live, choose);
+            self.live = tear(&self.durable, &self.live, choose);
         }
         self.sync();
     }
@@ -157,7 +157,7 @@ impl FaultStorage {
         self.state().capacity = bytes;
     }
 
-    /// What a disk of any size says that it has free, whatever it has; `None` for the truth.
+    /// Sets the free bytes that the disk reports, whatever it holds; `None` for the truth.
     pub fn free_bytes(&self, bytes: Option<u64>) {
         self.state().free_bytes = bytes;
     }
@@ -258,8 +258,8 @@ fn reachable(mut dirs: BTreeMap<String, DirImage>) -> BTreeMap<String, DirImage>
     kept_dirs
 }
 
-/// What can be left of unsynced writes: any length from the durable to the live one, old or new bytes in each sector.
-fn torn(durable: &[u8], live: &[u8], choose: Chooser<'_>) -> Vec<u8> {
+/// A possible rest of unsynced writes: any length from the durable to the live one, old or new bytes in each sector.
+fn tear(durable: &[u8], live: &[u8], choose: Chooser<'_>) -> Vec<u8> {
     if choose(4) == 0 {
         return durable.to_vec();
     }
@@ -299,7 +299,7 @@ impl FaultStorageState {
         self.operations += 1;
         let stopped = self.stop_after.is_some_and(|stop| number >= stop);
         if stopped || self.fail_at == Some(number) || self.is_turn() {
-            return Err(injected(act, path));
+            return Err(injected_error(act, path));
         }
         Ok(())
     }
@@ -309,7 +309,7 @@ impl FaultStorageState {
         let number = self.reads;
         self.reads += 1;
         if self.fail_read_at == Some(number) || self.is_turn() {
-            return Err(injected(act, path));
+            return Err(injected_error(act, path));
         }
         Ok(())
     }
@@ -341,7 +341,7 @@ fn name_of(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
-fn injected(act: &'static str, path: &str) -> Error {
+fn injected_error(act: &'static str, path: &str) -> Error {
     Error::io(act, path)(std::io::Error::other("injected fault"))
 }
 

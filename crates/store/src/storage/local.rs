@@ -272,7 +272,7 @@ impl Storage for LocalStorage {
         let file = OpenOptions::new().write(true).create_new(true).mode(self.file_mode).open(&path);
         let file = file.map_err(Error::io("create", &path))?;
         allocate(&file, bytes).map_err(|error| {
-            // What is left of it would take the room that it can't have.
+            // A partial reserve would occupy the space that others lack.
             let _ = std::fs::remove_file(&path);
             Error::io("allocate", &path)(error)
         })
@@ -296,7 +296,7 @@ fn disk_space(folder: &Path) -> std::io::Result<DiskSpace> {
     // SAFETY: the call has succeeded, so it has filled the structure.
     let statistics = unsafe { statistics.assume_init() };
     let bytes = |blocks: u64| blocks.saturating_mul(statistics.f_frsize as u64);
-    // What is kept for the superuser isn't counted.
+    // Blocks reserved for the superuser don't count.
     Ok(DiskSpace { free_bytes: bytes(statistics.f_bavail as u64), total_bytes: bytes(statistics.f_blocks as u64) })
 }
 

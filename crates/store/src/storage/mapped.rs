@@ -28,7 +28,7 @@ struct Region {
     map: Mmap,
 }
 
-/// What keeps the mapping for slices of its bytes.
+/// Keeps the mapping alive for slices of its bytes.
 struct MappingOwner(Arc<Region>);
 
 impl AsRef<[u8]> for MappingOwner {

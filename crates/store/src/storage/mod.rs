@@ -32,7 +32,7 @@ pub struct StorageEntry {
     pub is_dir: bool,
 }
 
-/// Which file a path named at a time.
+/// Identifies the file behind a path at one moment.
 ///
 /// A file that is only ever replaced by renaming has not been replaced if its identity is the same, provided that the keeper of
 /// [`Storage::read_identified`] was kept: as long as it lives, no other file is given the number.
@@ -51,9 +51,9 @@ pub struct FileIdentity {
 /// A small file that was read, and what shows that its path still names it.
 #[derive(Debug)]
 pub struct IdentifiedFile {
-    /// Which file it was.
+    /// The identity of the file.
     pub identity: FileIdentity,
-    /// What it held.
+    /// Its bytes.
     pub content: Vec<u8>,
     /// Keeps its number from being given to another file.
     pub keeper: Box<dyn Debug + Send + Sync>,
@@ -68,7 +68,7 @@ pub struct DiskSpace {
     pub total_bytes: u64,
 }
 
-/// Where a database keeps its files.
+/// The place of a database's files.
 pub trait Storage: Debug + Send + Sync {
     /// Creates an empty file for writing; fails if there is one.
     ///
@@ -106,7 +106,7 @@ pub trait Storage: Debug + Send + Sync {
     /// If the file is absent or can't be read.
     fn read_identified(&self, path: &str) -> Result<IdentifiedFile>;
 
-    /// Which file the path names now, by one look.
+    /// The identity of the file that the path names now, by one system call.
     ///
     /// # Errors
     /// If the file is absent.
@@ -157,7 +157,7 @@ pub trait Storage: Debug + Send + Sync {
     /// A failure leaves it unknown which names are durable: stop writing.
     fn sync_dir(&self, path: &str) -> Result<()>;
 
-    /// What a folder holds, sorted by name; empty if there is no such folder.
+    /// The entries of a folder, sorted by name; none if there is no such folder.
     ///
     /// # Errors
     /// If the folder can't be read.

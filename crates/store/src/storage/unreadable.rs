@@ -37,7 +37,7 @@ struct MappingSlot {
     end: AtomicUsize,
     /// The offset of the first unreadable page plus one; 0 if all could be read.
     failed: AtomicU64,
-    /// Which of all times that a page couldn't be read was the last one here, from 1.
+    /// The number of the last unreadable page of this mapping among all that the process met, from 1.
     at: AtomicU64,
 }
 
@@ -62,7 +62,7 @@ impl MappingSlot {
         self.version.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Where the mapping begins and ends, if it holds the address.
+    /// The beginning and the end of the mapping, if it holds the address.
     fn holding(&self, address: usize) -> Option<(usize, usize)> {
         let version = self.version.load(Ordering::SeqCst);
         let (start, end) = (self.start.load(Ordering::SeqCst), self.end.load(Ordering::SeqCst));
@@ -79,7 +79,7 @@ static USED: AtomicUsize = AtomicUsize::new(0);
 static COUNT: AtomicU64 = AtomicU64::new(0);
 static HANDED_OUT: AtomicBool = AtomicBool::new(false);
 static PAGE_BYTES: AtomicUsize = AtomicUsize::new(0);
-/// What was done about the signal before.
+/// The signal's action before ours.
 static FORMER: AtomicPtr<libc::sigaction> = AtomicPtr::new(std::ptr::null_mut());
 static INSTALLED: Once = Once::new();
 static BOOK: Mutex<Option<Book>> = Mutex::new(None);
@@ -217,7 +217,7 @@ impl ReadWatch {
     /// # Errors
     /// [`Error::Corrupt`] with file and offset.
     pub fn check(&self) -> Result<()> {
-        // What was read is read before the count.
+        // The data must be read before the count.
         fence(Ordering::SeqCst);
         if count() == self.since { Ok(()) } else { self.look() }
     }

@@ -16,7 +16,7 @@ mod rows;
 
 use arrow::array::RecordBatch;
 
-use self::rows::{UndoRows, joined};
+use self::rows::{UndoRows, merge_sources};
 use crate::database::{Table, TableSnapshot};
 use crate::error::{Error, Result};
 use crate::load::{self, KeySet, LoadReport};
@@ -274,7 +274,7 @@ fn compare(writer: &Writer, date: i32, before: &[FileEntry], after: &[FileEntry]
         Ok(())
     };
     let missing = std::thread::scope(|scope| -> Result<u64> {
-        let source = |state| joined(scope, &spec, load::stored(&spec, state, load::chunk_rows(row_bytes)));
+        let source = |state| merge_sources(scope, &spec, load::stored(&spec, state, load::chunk_rows(row_bytes)));
         let mut undoing = UndoRows::new(&spec, source(&states[0]), source(&states[1]), source(&states[2]))?;
         undoing.run(&mut |batch| {
             rows += batch.num_rows();

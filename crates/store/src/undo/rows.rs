@@ -37,7 +37,7 @@ struct DateVersion<'a> {
     at: usize,
 }
 
-/// What comes of the three states.
+/// The rows of an undo, made of the three states.
 pub(super) struct UndoRows<'a> {
     spec: &'a TableSpec,
     before: DateVersion<'a>,
@@ -51,7 +51,7 @@ pub(super) struct UndoRows<'a> {
 type Key = (Option<String>, i64);
 
 /// The sources of a state as one, in the table's order. Several are merged by a thread, a few batches ahead of the reader.
-pub(super) fn joined<'scope, 'a: 'scope>(
+pub(super) fn merge_sources<'scope, 'a: 'scope>(
     scope: &'scope std::thread::Scope<'scope, 'a>,
     spec: &'a TableSpec,
     mut sources: Vec<Source<'a>>,
@@ -113,8 +113,8 @@ impl<'a> UndoRows<'a> {
         if before.bytes == after.bytes {
             return Ok(vec![now.rows.clone()]);
         }
-        let (mut came, mut went) = (counted(&after.bytes), counted(&before.bytes));
-        // What both have neither came nor went.
+        let (mut came, mut went) = (row_counts(&after.bytes), row_counts(&before.bytes));
+        // A row in both states neither came nor went.
         for (row, count) in &mut came {
             if let Some(other) = went.get_mut(row) {
                 let both = (*count).min(*other);
@@ -162,7 +162,7 @@ impl<'a> UndoRows<'a> {
     }
 }
 
-fn counted(rows: &[OwnedRow]) -> HashMap<&OwnedRow, usize> {
+fn row_counts(rows: &[OwnedRow]) -> HashMap<&OwnedRow, usize> {
     let mut counts = HashMap::new();
     rows.iter().for_each(|row| *counts.entry(row).or_default() += 1);
     counts

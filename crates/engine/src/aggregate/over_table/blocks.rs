@@ -57,7 +57,7 @@ impl State<'_> {
             }
         }
         // Nothing else asks where rows stand.
-        let picks = self.slots.iter().any(|slot| matches!(slot, AggregateSlot::Picked(_)));
+        let picks = self.slots.iter().any(|slot| matches!(slot, AggregateSlot::Picks(_)));
         let positions = if picks { chunk.positions(number) } else { None };
         let positions = match &positions {
             Some(positions) => Positions::Listed(positions),
@@ -212,7 +212,7 @@ impl State<'_> {
         times: Option<&[i64]>,
     ) -> Result<()> {
         for (slot, aggregate) in self.slots.iter_mut().zip(self.aggregation.aggregates) {
-            if let AggregateSlot::Picked(picks) = slot {
+            if let AggregateSlot::Picks(picks) = slot {
                 let only;
                 let constants = self.aggregation.constants;
                 if let Some(places) = aggregate.pivot.as_ref().and(aggregate.arguments.last()) {
@@ -246,7 +246,7 @@ impl State<'_> {
         let mut masks: Vec<Option<BooleanArray>> = vec![None; self.same_filters.len()];
         let slots = self.slots.iter_mut().zip(self.aggregation.aggregates).zip(&self.same).zip(&self.same_filters);
         for (((slot, aggregate), same), same_filter) in slots {
-            let AggregateSlot::Kept(accumulator) = slot else { continue };
+            let AggregateSlot::Accumulator(accumulator) = slot else { continue };
             let mask = match (&aggregate.filter, &mut masks[*same_filter]) {
                 (None, _) => None,
                 (Some(_), Some(cached)) => Some(&*cached),

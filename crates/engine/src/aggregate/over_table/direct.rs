@@ -96,13 +96,13 @@ impl State<'_> {
                 }
             };
             match slot {
-                AggregateSlot::Picked(picks) => {
+                AggregateSlot::Picks(picks) => {
                     picks.update(RowGroups::Runs(runs), Positions::From(position(number, 0)), times)
                 }
-                AggregateSlot::Kept(accumulator) if aggregate.arguments.is_empty() => {
+                AggregateSlot::Accumulator(accumulator) if aggregate.arguments.is_empty() => {
                     accumulator.update(&[], RowGroups::Runs(runs))?;
                 }
-                AggregateSlot::Kept(accumulator) => {
+                AggregateSlot::Accumulator(accumulator) => {
                     let plain = plain_of(self.aggregation.snapshot, &aggregate.arguments[0]);
                     let summaries = match plain {
                         Some(column) if !whole.is_empty() && accumulator.takes_summaries() => {

@@ -162,16 +162,16 @@ fn worth_threads(aggregation: &TableAggregate<'_>) -> bool {
 
 /// The state of one aggregate.
 enum AggregateSlot {
-    Kept(Box<dyn Accumulator>),
-    Picked(Picks),
+    Accumulator(Box<dyn Accumulator>),
+    Picks(Picks),
 }
 
 impl AggregateSlot {
     /// Bytes that are held beside a few words for each group.
     fn held_bytes(&self) -> usize {
         match self {
-            AggregateSlot::Kept(accumulator) => accumulator.held_bytes(),
-            AggregateSlot::Picked(_) => 0,
+            AggregateSlot::Accumulator(accumulator) => accumulator.held_bytes(),
+            AggregateSlot::Picks(_) => 0,
         }
     }
 }
@@ -275,7 +275,7 @@ impl<'a> State<'a> {
             .chain(self.aggregation.predicate)
             .for_each(|expr| expr.visit_columns(&mut |column| add(column, PrefetchPart::Whole)));
         for (slot, aggregate) in self.slots.iter().zip(self.aggregation.aggregates) {
-            let by_summaries = matches!(slot, AggregateSlot::Kept(accumulator) if accumulator.takes_summaries());
+            let by_summaries = matches!(slot, AggregateSlot::Accumulator(accumulator) if accumulator.takes_summaries());
             let part =
                 if direct && by_summaries && self.cuts.is_empty() { PrefetchPart::Edges } else { PrefetchPart::Whole };
             for expr in aggregate.arguments.iter().chain(aggregate.filter.as_ref().filter(|_| !direct)) {
@@ -289,8 +289,8 @@ impl<'a> State<'a> {
         check_cells(self.aggregation.aggregates, self.groups.len(), self.memory_limit())?;
         for slot in &mut self.slots {
             match slot {
-                AggregateSlot::Kept(accumulator) => accumulator.grow(self.groups.len()),
-                AggregateSlot::Picked(picks) => picks.grow(self.groups.len()),
+                AggregateSlot::Accumulator(accumulator) => accumulator.grow(self.groups.len()),
+                AggregateSlot::Picks(picks) => picks.grow(self.groups.len()),
             }
         }
         Ok(())
@@ -381,7 +381,7 @@ impl<'a> State<'a> {
 
     /// Whether the rows' times are looked at.
     fn needs_times(&self) -> bool {
-        let by_time = |slot: &AggregateSlot| matches!(slot, AggregateSlot::Picked(picks) if picks.by_time());
+        let by_time = |slot: &AggregateSlot| matches!(slot, AggregateSlot::Picks(picks) if picks.by_time());
         !self.cuts.is_empty() || self.slots.iter().any(by_time)
     }
 
@@ -392,8 +392,8 @@ impl<'a> State<'a> {
         let threads = threads_over(&other.slots, mapping.len(), threads);
         let slots = self.slots.iter_mut().zip(other.slots);
         parallel::each_of(slots, threads, |(ours, theirs)| match (ours, theirs) {
-            (AggregateSlot::Kept(ours), AggregateSlot::Kept(theirs)) => ours.merge(theirs, &mapping),
-            (AggregateSlot::Picked(ours), AggregateSlot::Picked(theirs)) => {
+            (AggregateSlot::Accumulator(ours), AggregateSlot::Accumulator(theirs)) => ours.merge(theirs, &mapping),
+            (AggregateSlot::Picks(ours), AggregateSlot::Picks(theirs)) => {
                 ours.merge(&theirs, &mapping);
                 Ok(())
             }
@@ -412,8 +412,8 @@ impl<'a> State<'a> {
         let slots = self.slots.into_iter().zip(aggregation.aggregates);
         let results = parallel::each_of(slots, threads, |(slot, aggregate)| {
             let results = match slot {
-                AggregateSlot::Kept(accumulator) => accumulator.finish(),
-                AggregateSlot::Picked(picks) => picks.finish(&aggregate.data_type, |number, rows| {
+                AggregateSlot::Accumulator(accumulator) => accumulator.finish(),
+                AggregateSlot::Picks(picks) => picks.finish(&aggregate.data_type, |number, rows| {
                     let columns = &CoverColumns::new(aggregation.snapshot, covers[number as usize]);
                     let picked = PickedColumns { columns, rows: rows.rows() };
                     aggregate.arguments[0].evaluate(&picked, aggregation.constants)?.into_array(rows.rows().len())
@@ -435,7 +435,7 @@ fn threads_over(slots: &[AggregateSlot], groups: usize, threads: usize) -> usize
 
 fn slot(aggregation: &TableAggregate<'_>, aggregate: &Aggregate) -> Result<AggregateSlot> {
     Ok(match aggregate.function.picks() {
-        Some((last, by_time)) => AggregateSlot::Picked(Picks::new(last, by_time).with_width(aggregate.width())),
+        Some((last, by_time)) => AggregateSlot::Picks(Picks::new(last, by_time).with_width(aggregate.width())),
         None => {
             let empty = EmptyColumns { snapshot: aggregation.snapshot };
             let types = aggregate
@@ -443,7 +443,7 @@ fn slot(aggregation: &TableAggregate<'_>, aggregate: &Aggregate) -> Result<Aggre
                 .iter()
                 .map(|argument| Ok(argument.evaluate(&empty, aggregation.constants)?.data_type().clone()))
                 .collect::<Result<Vec<_>>>()?;
-            AggregateSlot::Kept(accumulator(aggregate, &types, aggregation.threads)?)
+            AggregateSlot::Accumulator(accumulator(aggregate, &types, aggregation.threads)?)
         }
     })
 }

@@ -16,7 +16,7 @@ use crate::aggregate::pivot::{self, check_cells};
 use crate::aggregate::texts::Texts;
 use crate::error::{Error, Result};
 use crate::expr::Columns;
-use crate::frame::joined;
+use crate::frame::concat_arrays;
 use crate::gather::place;
 use crate::parallel;
 use crate::table::{Cover, CoverColumns, PickedColumns};
@@ -141,7 +141,7 @@ impl PartState {
                 _ => &self.rows,
             };
             match slot {
-                AggregateSlot::Kept(accumulator) => {
+                AggregateSlot::Accumulator(accumulator) => {
                     let argument = |number: &usize| {
                         let missing = || Error::Unsupported("an argument that wasn't computed".to_owned());
                         Ok(block.arguments[*number].as_ref().ok_or_else(missing)?.slice(start, count))
@@ -150,7 +150,7 @@ impl PartState {
                     accumulator.grow(self.groups.len());
                     accumulator.update(&arguments, RowGroups::Rows(rows))?;
                 }
-                AggregateSlot::Picked(picks) => {
+                AggregateSlot::Picks(picks) => {
                     picks.grow(self.groups.len());
                     let times = block.times.get(start..end);
                     picks.update(RowGroups::Rows(rows), Positions::Listed(&block.positions[start..end]), times);
@@ -178,8 +178,8 @@ impl PartState {
         let mut columns = (0..read.len()).map(key).collect::<Result<Vec<_>>>()?;
         for (slot, aggregate) in self.slots.into_iter().zip(aggregation.aggregates) {
             let results = match slot {
-                AggregateSlot::Kept(accumulator) => accumulator.finish()?,
-                AggregateSlot::Picked(picks) => picks.finish(&aggregate.data_type, |number, rows| {
+                AggregateSlot::Accumulator(accumulator) => accumulator.finish()?,
+                AggregateSlot::Picks(picks) => picks.finish(&aggregate.data_type, |number, rows| {
                     let columns = &CoverColumns::new(aggregation.snapshot, covers[number as usize]);
                     let picked = PickedColumns { columns, rows: rows.rows() };
                     aggregate.arguments[0].evaluate(&picked, aggregation.constants)?.into_array(picked.rows())
@@ -235,7 +235,7 @@ fn key_of_firsts(aggregation: &TableAggregate<'_>, key: usize, firsts: &[u64], c
         let values = values.ok_or_else(|| Error::Unsupported("a key that isn't read".to_owned()))?;
         parts.push(if values.data_type() == data_type { values } else { cast(&values, data_type)? });
     }
-    joined(parts, data_type)
+    concat_arrays(parts, data_type)
 }
 
 /// The numbers of different rows in their order; `lengths` are the rows of each cover.

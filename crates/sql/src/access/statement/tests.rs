@@ -1,4 +1,4 @@
-//! How statements about users and roles are taken apart, and what is refused of them.
+//! Tests of the parser of statements about users and roles, and of its refusals.
 
 #![allow(clippy::unwrap_used)]
 

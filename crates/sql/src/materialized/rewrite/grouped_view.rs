@@ -115,7 +115,7 @@ impl GroupedView {
     }
 }
 
-/// What a select groups by, aliases and numbers resolved; none if it has no such clause.
+/// The group keys of a select, with aliases and numbers resolved; none if it has no such clause.
 pub(super) fn keys_of(select: &Select, scope: &Scope<'_>, state: &SessionState) -> Option<Vec<Expr>> {
     match &select.group_by {
         GroupByExpr::Expressions(keys, modifiers) if modifiers.is_empty() => {

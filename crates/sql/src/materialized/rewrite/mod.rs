@@ -39,7 +39,7 @@ const TEXT_BYTES_MAX: usize = 16 << 10;
 /// Statements that are remembered.
 const STATEMENTS_MAX: usize = 1024;
 
-/// What became of statements over tables with such views, by their texts.
+/// A cache of rewritten statements over tables with such views, by text.
 #[derive(Debug, Default)]
 pub(super) struct Rewrites(Mutex<HashMap<String, CachedRewrite>>);
 
@@ -70,10 +70,10 @@ struct Candidate {
 impl Candidate {
     fn of(session: &Session, view: &View, stop: Stop<'_>) -> Option<Candidate> {
         let state = session.materialized().state(session, view, stop).ok()?;
-        state.planned.grouped(session)?;
+        state.planned.grouped_view(session)?;
         Some(Candidate {
             since: state.same_rows_since()?,
-            size: state.kept_rows.checked_ilog2().unwrap_or(0),
+            size: state.stored_rows.checked_ilog2().unwrap_or(0),
             planned: Arc::clone(&state.planned),
         })
     }
@@ -100,8 +100,8 @@ impl ViewState {
 }
 
 impl PlannedView {
-    /// What its rows are by groups, if they are groups.
-    fn grouped(&self, session: &Session) -> Option<&GroupedView> {
+    /// The view as groups, if its rows are groups.
+    fn grouped_view(&self, session: &Session) -> Option<&GroupedView> {
         let grouped = self
             .grouped
             .get_or_init(|| GroupedView::of(&self.view, &self.query, &self.tables, &session.shared_state()));
@@ -110,7 +110,7 @@ impl PlannedView {
 }
 
 impl Rewrites {
-    /// What became of a statement with the same views.
+    /// The cached rewrite of a statement with the same views.
     fn find(&self, text: &str, candidates: &[Candidate]) -> Option<Option<Arc<str>>> {
         let rewrites = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let cached = rewrites.get(text)?;
@@ -156,7 +156,7 @@ pub(crate) fn rewritten<'t>(session: &Session, views: &[View], text: &'t str, st
     let rewrite = match rewrites.find(text, &candidates) {
         Some(rewrite) => rewrite,
         None => {
-            // What is wrong with a statement it says itself.
+            // A faulty statement reports its own error when it runs.
             let Ok(rewrite) = of_views(session, tokens, &candidates, stop) else { return Cow::Borrowed(text) };
             rewrites.add(text, candidates, rewrite.as_deref());
             rewrite.map(Arc::from)
@@ -233,7 +233,7 @@ impl Rewriter<'_> {
     fn select(&mut self, select: &mut ast::Select, order: Option<&mut ast::OrderBy>, names: &[String]) {
         let mut order = order;
         for candidate in self.candidates {
-            let Some(grouped) = candidate.planned.grouped(self.session) else { continue };
+            let Some(grouped) = candidate.planned.grouped_view(self.session) else { continue };
             let query = (&*select, order.as_deref());
             if let Some((over, ordered)) = select::over_view(query, grouped, candidate.since, self.state, names) {
                 *select = over;

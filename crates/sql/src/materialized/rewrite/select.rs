@@ -104,7 +104,7 @@ fn is_plain(select: &Select) -> bool {
         && select.flavor == SelectFlavor::Standard
 }
 
-/// Where an expression stands.
+/// The clause in which an expression stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Role {
     Condition,
@@ -120,7 +120,7 @@ struct SelectOverView<'a> {
     scope: &'a Scope<'a>,
     state: &'a SessionState,
     since: ViewCoverage,
-    /// What the select groups by, by spelling.
+    /// The group keys of the select, as written.
     keys: HashSet<String>,
     aliases: HashSet<String>,
     /// Columns of the view that it reads.

@@ -27,12 +27,12 @@ use super::StatementPart;
 use crate::bounds::StatementBounds;
 use crate::error::external;
 
-/// How a part was run.
+/// The way in which a part ran.
 #[derive(Debug, Clone)]
 pub(crate) enum PartRun {
-    /// By the engine, which read this.
+    /// The engine ran it, with these reads.
     Ticks(ReadStats),
-    /// By DataFusion, since the engine refused for this reason.
+    /// DataFusion ran it, because the engine refused for this reason.
     General(Arc<dyn ExecutionPlan>, String),
 }
 
@@ -58,12 +58,12 @@ impl TickPartExec {
         TickPartExec { part, ran, progress, properties, metrics }
     }
 
-    /// How far the engine is.
+    /// The progress of the engine.
     pub(crate) fn progress(&self) -> &Progress {
         &self.progress
     }
 
-    /// How it was run; `None` before that.
+    /// The way in which it ran; `None` before that.
     pub(crate) fn ran(&self) -> Option<PartRun> {
         self.ran.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -133,7 +133,7 @@ struct StopOnDrop(Arc<AtomicBool>);
 
 impl Drop for StopOnDrop {
     fn drop(&mut self) {
-        // Relaxed: it says nothing of other memory.
+        // Relaxed: the flag guards no other memory.
         self.0.store(true, Ordering::Relaxed);
     }
 }
@@ -169,18 +169,18 @@ async fn batches(
     Ok(batches.map(move |batch| Ok(RecordBatch::try_new(Arc::clone(&schema), batch?.columns().to_vec())?)).boxed())
 }
 
-/// What the engine made of a part.
+/// The outcome of running a part in the engine.
 enum PartOutcome {
     Rows {
         batches: Vec<RecordBatch>,
         memory: MemoryReservation,
         read: ReadStats,
     },
-    /// Nothing, for this reason.
+    /// The engine refused it for this reason.
     Refused(String),
 }
 
-/// The rows, unless the engine refuses or they need more memory than there is.
+/// Runs the part in the engine. The engine may refuse it, or its rows may exceed the memory limit.
 fn by_engine(
     part: &StatementPart,
     context: &TaskContext,

@@ -26,7 +26,7 @@ use crate::tick::recognise::recognise;
 /// a whole is left as it is: it is here because the engine refused it, or because it is explained.
 ///
 /// # Errors
-/// Those of DataFusion for a plan that can't be put together again.
+/// Those of DataFusion for a plan that can't be rebuilt.
 pub(crate) fn with_tick_parts(plan: LogicalPlan, state: &Arc<SessionState>, has_joins: bool) -> Result<LogicalPlan> {
     let plan = dates::compute(plan)?;
     let options = Arc::new(state.config_options().as_ref().clone());
@@ -38,7 +38,7 @@ pub(crate) fn with_tick_parts(plan: LogicalPlan, state: &Arc<SessionState>, has_
     };
     // A statement whose calendar is a table never runs as a whole.
     if !has_own_calendar(&plan)?
-        && finder.coerced(whole).is_some_and(|whole| recognise(&whole, &finder.options, false).is_ok())
+        && finder.coerce_types(whole).is_some_and(|whole| recognise(&whole, &finder.options, false).is_ok())
     {
         return Ok(plan);
     }
@@ -64,7 +64,7 @@ impl Finder<'_> {
     /// `is_narrowed` says that a filter from above gets down to the tables: DataFusion reads fewer rows than the part would.
     fn replace(&self, plan: LogicalPlan, is_narrowed: bool) -> Result<Transformed<LogicalPlan>> {
         match &plan {
-            // Run once for each round, and over rows in the order that they have.
+            // Its parts run once in each round, and over rows in their present order.
             LogicalPlan::RecursiveQuery(_) | LogicalPlan::Extension(_) => return Ok(Transformed::no(plan)),
             LogicalPlan::Join(join) if asof_parts(join)?.is_some() => return Ok(Transformed::no(plan)),
             LogicalPlan::Aggregate(_) if !is_narrowed => {
@@ -103,7 +103,7 @@ impl Finder<'_> {
     }
 
     fn part(&self, plan: &LogicalPlan) -> Option<LogicalPlan> {
-        let coerced = self.coerced(plan)?;
+        let coerced = self.coerce_types(plan)?;
         if !cannot_fail(&coerced).unwrap_or(false) {
             return None;
         }
@@ -123,15 +123,15 @@ impl Finder<'_> {
         Some(LogicalPlan::Extension(Extension { node: Arc::new(node) }))
     }
 
-    /// The plan with types coerced, if that changes the type of none of its columns.
-    fn coerced(&self, plan: &LogicalPlan) -> Option<LogicalPlan> {
+    /// The plan with coerced types, if that changes the type of none of its columns.
+    fn coerce_types(&self, plan: &LogicalPlan) -> Option<LogicalPlan> {
         let coerced = TypeCoercion::new().analyze(plan.clone(), &self.options).ok()?;
         let types = |schema: &Schema| schema.fields().iter().map(|field| field.data_type().clone()).collect::<Vec<_>>();
         (types(coerced.schema().as_arrow()) == types(plan.schema().as_arrow())).then_some(coerced)
     }
 }
 
-/// Whether a plan is a grouping that the engine makes faster than DataFusion: by codes, along the order of the rows, or as a whole.
+/// Whether the engine computes a grouping faster than DataFusion: by codes, along the order of the rows, or as a whole.
 fn is_fast(plan: &Plan) -> bool {
     let Plan::AggregateTable { keys, key_types, aggregates, .. } = plan else { return false };
     if aggregates.iter().any(|aggregate| matches!(aggregate.function, AggregateFunction::External(_))) {
@@ -160,7 +160,7 @@ fn cannot_fail(plan: &LogicalPlan) -> Result<bool> {
     Ok(is_safe)
 }
 
-/// Whether a step of an expression gives a value whatever it is given.
+/// Whether a step of an expression can't fail.
 fn is_safe_step(expr: &Expr, schema: &DFSchema) -> bool {
     let is =
         |expr: &Expr, is_type: fn(&DataType) -> bool| expr.get_type(schema).is_ok_and(|data_type| is_type(&data_type));
@@ -182,7 +182,7 @@ fn is_safe_step(expr: &Expr, schema: &DFSchema) -> bool {
         | Expr::IsNotFalse(_)
         | Expr::IsNotUnknown(_)
         | Expr::Case(_) => true,
-        // A literal that doesn't fit isn't recognised.
+        // A literal that doesn't fit the type isn't recognised.
         Expr::Cast(cast) if matches!(*cast.expr, Expr::Literal(_, _)) => true,
         Expr::Cast(cast) => match cast.field.data_type() {
             DataType::Float64 => is(&cast.expr, DataType::is_numeric),
@@ -192,7 +192,7 @@ fn is_safe_step(expr: &Expr, schema: &DFSchema) -> bool {
         },
         Expr::BinaryExpr(BinaryExpr { left, op, right }) => match op {
             Operator::Plus | Operator::Minus | Operator::Multiply => is(left, is_number) && is(right, is_number),
-            // A division by zero is an error of whole numbers alone.
+            // Only whole numbers fail at a division by zero.
             Operator::Divide => is(left, DataType::is_floating) || is(right, DataType::is_floating),
             op => {
                 use Operator::{And, Eq, Gt, GtEq, Lt, LtEq, NotEq, Or};
@@ -209,7 +209,7 @@ fn is_number(data_type: &DataType) -> bool {
     data_type.is_integer() || data_type.is_floating()
 }
 
-/// Whether a filter or a join's condition says something that gets below a grouping.
+/// Whether a filter or a join's condition can be pushed below a grouping.
 fn narrows(plan: &LogicalPlan) -> bool {
     match plan {
         LogicalPlan::Filter(filter) => reach_groupings(&filter.predicate, &filter.input),
@@ -223,7 +223,7 @@ fn narrows(plan: &LogicalPlan) -> bool {
     }
 }
 
-/// Whether a predicate over the output of a plan may become one over the rows that a grouping of it reads.
+/// Whether a predicate over the output of a plan may become one over the input of a grouping in it.
 fn reach_groupings(predicate: &Expr, plan: &LogicalPlan) -> bool {
     predicate.column_refs().into_iter().any(|column| match plan.schema().maybe_index_of_column(column) {
         Some(position) => reaches_grouping(plan, position),
@@ -235,7 +235,7 @@ fn reach_groupings(predicate: &Expr, plan: &LogicalPlan) -> bool {
 fn reaches_grouping(plan: &LogicalPlan, position: usize) -> bool {
     match plan {
         LogicalPlan::TableScan(_) | LogicalPlan::Values(_) | LogicalPlan::EmptyRelation(_) => false,
-        // What a limit leaves depends on all rows.
+        // The rows that a limit keeps depend on all rows.
         LogicalPlan::Limit(_) => false,
         LogicalPlan::Sort(sort) => sort.fetch.is_none() && reaches_grouping(&sort.input, position),
         LogicalPlan::SubqueryAlias(alias) => reaches_grouping(&alias.input, position),

@@ -35,7 +35,7 @@ pub(crate) use self::find::{with_tick_parts, with_tick_parts_of};
 pub(crate) use self::node::TickPartPlanner;
 use crate::planner;
 
-/// A part of a statement, with all that either way of running it needs.
+/// A part of a statement, with everything that either way of running it needs.
 #[derive(Debug)]
 struct StatementPart {
     plan: Plan,
@@ -47,7 +47,7 @@ struct StatementPart {
 }
 
 impl StatementPart {
-    /// The steps of the tick plan in one line, the last one first, with what they cost if it has run.
+    /// The steps of the tick plan on one line, the last one first, with their cost if it has run.
     fn steps(&self, costs: Option<&StepCosts>) -> String {
         let steps = costs.map_or_else(|| self.plan.to_string(), |costs| self.plan.with_costs(costs).to_string());
         steps.lines().map(str::trim).collect::<Vec<_>>().join(" <- ")

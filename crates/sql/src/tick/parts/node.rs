@@ -18,7 +18,7 @@ use datafusion::physical_planner::{ExtensionPlanner, PhysicalPlanner};
 use super::StatementPart;
 use super::exec::TickPartExec;
 
-/// Rows that the engine makes.
+/// A part whose rows the engine computes.
 #[derive(Debug, Clone)]
 pub(super) struct TickPart {
     pub part: Arc<StatementPart>,

@@ -40,7 +40,7 @@ struct Chunk {
     tables: Tables,
 }
 
-/// Which chunk it is: the file, the column, the chunk.
+/// Identifies a chunk: the file, the column, the chunk.
 type ChunkKey = (u64, usize, usize);
 
 #[derive(Default)]
@@ -143,7 +143,7 @@ impl Column {
             let Ok(place) = self.place(number) else { continue };
             let first = number * CHUNK_ROWS;
             let of_chunk = rows.start.max(first) - first..rows.end.min(first + CHUNK_ROWS) - first;
-            // Where its pages are, is known of a chunk that is open.
+            // The places of the pages of an open chunk are cached.
             let cached = recent_chunk((file_number, self.number, number));
             let bytes = cached.map_or(place.clone(), |chunk| {
                 let pages = of_chunk.start / PAGE_ROWS..of_chunk.end.div_ceil(PAGE_ROWS).min(chunk.head.pages.len());
@@ -338,7 +338,7 @@ fn recent_chunk(key: ChunkKey) -> Option<Rc<Chunk>> {
         .with_borrow(|recent| recent.chunks.iter().find(|(other, _)| *other == key).map(|(_, chunk)| Rc::clone(chunk)))
 }
 
-/// Which rows of a page aren't null, if not all; in words what is wrong with the bytes.
+/// The rows of a page that aren't null, if some are; the error is the fault in the bytes, in words.
 fn validity(bytes: &[u8], page: PageEntry, rows: usize) -> Result<Option<Vec<bool>>, String> {
     let values = page.values as usize;
     if bytes.is_empty() {

@@ -101,7 +101,7 @@ fn footer(file: &CheckedFile) -> Result<Footer> {
     serde_json::from_slice(&text).map_err(|error| wrong(start, "a footer of a dense segment", error.to_string()))
 }
 
-/// What zstd has compressed, which takes at most so many bytes; as much memory is set aside as the frame says, if that isn't more.
+/// Decompresses bytes of zstd to at most `most` bytes. It allocates the size that the frame says, but no more than that.
 pub(super) fn decompress(bytes: &[u8], most: usize) -> Result<Vec<u8>, String> {
     let content_size = zstd::zstd_safe::get_frame_content_size(bytes).ok().flatten();
     match content_size.and_then(|length| usize::try_from(length).ok()) {

@@ -58,7 +58,7 @@ pub(super) struct StoredColumn {
     pub(super) items: Vec<StoredColumn>,
 }
 
-/// What the pages of a column hold.
+/// The content of a column's pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum PageContent {
@@ -184,7 +184,7 @@ impl ChunkHead {
         Some(ChunkHead { pages: pages.collect(), tables })
     }
 
-    /// Where a page's bytes are in the chunk.
+    /// The place of a page's bytes in the chunk.
     pub(super) fn place(&self, page: usize) -> Range<usize> {
         let length = |page: &PageEntry| page.null_bytes as usize + page.value_bytes as usize;
         let start = self.tables.end + self.pages[..page].iter().map(length).sum::<usize>();

@@ -1,4 +1,4 @@
-//! Any bytes as what pco reads: the codec's tables and a page, behind the checksums that would refuse changed ones.
+//! Fuzz target: any bytes as input of pco, the codec's tables and a page, behind the checksums that would refuse changed bytes.
 
 use splay_mutate::{Bytes, Memory};
 
@@ -15,7 +15,7 @@ const VALUES_MAX: usize = 2_000;
 /// numbers as were asked for; without a change they are the same numbers.
 ///
 /// # Panics
-/// Where that isn't so.
+/// A decoder that doesn't hold to that.
 pub fn dense(bytes: &[u8]) {
     let mut bytes = Bytes::new(bytes);
     let kind = *bytes.pick(&[PageContent::Whole, PageContent::Float]);

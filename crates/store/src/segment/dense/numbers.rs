@@ -57,7 +57,7 @@ pub(super) enum Tables {
     Empty,
 }
 
-/// What a thread needs again for each page.
+/// Buffers that a thread uses for each page.
 struct Scratch {
     codec: pco::DecompressorScratch,
     floats: Vec<f64>,
@@ -79,7 +79,7 @@ impl Tables {
             PageContent::Float => Tables::Float(codec.chunk_decompressor(rest).map_err(words)?.0),
             PageContent::Whole | PageContent::Text => Tables::Whole(codec.chunk_decompressor(rest).map_err(words)?.0),
         };
-        // What a page sets aside for values before it is bounded by what there can be.
+        // The memory that a page reserves for values before their number bounds it.
         let delta = match &tables {
             Tables::Whole(chunk) => &chunk.meta().delta_encoding,
             Tables::Float(chunk) => &chunk.meta().delta_encoding,

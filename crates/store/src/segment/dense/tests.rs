@@ -1,4 +1,4 @@
-//! Every bit comes back, also of values that no load lets through.
+//! Every bit comes back, also of values that no load admits.
 
 use std::sync::Arc;
 

@@ -43,7 +43,7 @@ pub(crate) fn write(sink: impl Write, spec: &TableSpec, rows: &RecordBatch) -> R
     }
     let metadata = rows.schema_ref().metadata().clone().into_iter().collect();
     let footer = Footer { rows: rows.num_rows() as u64, metadata, columns };
-    let text = serde_json::to_vec(&footer).map_err(|error| file.failed(error))?;
+    let text = serde_json::to_vec(&footer).map_err(|error| file.write_error(error))?;
     let stored = file.compress(&text)?;
     file.put(&stored)?;
     for word in [length(stored.len())?, length(text.len())?, crc32c::crc32c(&stored)] {
@@ -70,7 +70,7 @@ impl<W: Write> Sink<W> {
         Ok(())
     }
 
-    fn failed(&self, error: impl std::error::Error + Send + Sync + 'static) -> Error {
+    fn write_error(&self, error: impl std::error::Error + Send + Sync + 'static) -> Error {
         Error::Arrow(arrow::error::ArrowError::ExternalError(Box::new(error)))
     }
 
@@ -149,7 +149,7 @@ impl<W: Write> Sink<W> {
                 Some(coded) => coded.codes[rows.clone()].iter().copied().filter(|code| *code >= 0).collect(),
                 None => numbers_of(&values.slice(rows.start, rows.len()))?,
             };
-            let compressed = numbers::compress(kind, &numbers, &counts).map_err(|error| self.failed(error))?;
+            let compressed = numbers::compress(kind, &numbers, &counts).map_err(|error| self.write_error(error))?;
             (compressed.tables, compressed.pages)
         };
         let mut entries = Vec::with_capacity(pages.len());
@@ -179,11 +179,11 @@ impl<W: Write> Sink<W> {
     /// Lengths of the texts that aren't null, and then their bytes.
     fn page_of_texts(&self, texts: &StringArray, rows: &Range<usize>) -> Result<Vec<u8>> {
         let there = || rows.clone().filter(|row| texts.is_valid(*row)).map(|row| texts.value(row));
-        self.compress(&listed(there())?)
+        self.compress(&length_prefixed(there())?)
     }
 
     fn texts(&mut self, texts: &[&str]) -> Result<TextList> {
-        let plain = listed(texts.iter().copied())?;
+        let plain = length_prefixed(texts.iter().copied())?;
         let stored = self.compress(&plain)?;
         let list = TextList {
             start: self.at,
@@ -203,7 +203,7 @@ fn pieces(rows: Range<usize>, each: usize) -> impl Iterator<Item = Range<usize>>
 }
 
 /// The lengths of texts, and then their bytes.
-fn listed<'a>(texts: impl Iterator<Item = &'a str> + Clone) -> Result<Vec<u8>> {
+fn length_prefixed<'a>(texts: impl Iterator<Item = &'a str> + Clone) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     for text in texts.clone() {
         bytes.extend_from_slice(&length(text.len())?.to_le_bytes());

@@ -56,7 +56,7 @@ pub(super) struct Column {
 #[derive(Debug)]
 struct ColumnRowGroup {
     codec: CompressionCodec,
-    /// Where its dictionary is.
+    /// The place of its dictionary.
     dictionary: Option<Range<usize>>,
     numbers: OnceLock<Vec<i64>>,
 }
@@ -346,7 +346,7 @@ impl Column {
         }
     }
 
-    /// What the codes of a row group stand for: numbers, or codes of the column's texts.
+    /// The meaning of a row group's codes: numbers, or codes of the column's texts.
     fn dictionary(&self, file: Source<'_>, group: usize) -> Result<&[i64]> {
         if self.physical == Type::BYTE_ARRAY {
             return Ok(&self.texts(file)?.1[group]);

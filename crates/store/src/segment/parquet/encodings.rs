@@ -162,7 +162,7 @@ pub(super) fn split<const BYTES: usize>(bytes: &[u8], count: usize, mut give: im
     Some(())
 }
 
-/// Where the first texts are in a page: PLAIN (0), each behind its length, or DELTA_LENGTH_BYTE_ARRAY (6), all behind all lengths.
+/// The ranges of the first texts in a page: PLAIN (0), each behind its length, or DELTA_LENGTH_BYTE_ARRAY (6), all behind all lengths.
 pub(super) fn texts(bytes: &[u8], encoding: i64, count: usize) -> Option<Vec<Range<usize>>> {
     // A hostile count must not ask for memory that the page doesn't justify.
     let mut spans = Vec::with_capacity(count.min(bytes.len()));

@@ -124,7 +124,7 @@ impl ParquetFile {
         page_memory::rows_of(key, page, rows, data_type, read).map(Some)
     }
 
-    /// Where the pages of a column are.
+    /// The places of a column's pages.
     #[cfg(test)]
     pub(crate) fn page_places(&self, position: usize) -> Result<Vec<Range<usize>>> {
         Ok(self.column(position)?.map(Column::page_places).unwrap_or_default())
@@ -168,7 +168,7 @@ impl ParquetFile {
         Ok(ParquetBatches { file: Arc::clone(&self.file), reader: Some(reader) })
     }
 
-    /// What a file is that gave another number of rows than its metadata says.
+    /// The error for a file that gave another number of rows than its metadata says.
     pub(crate) fn short(&self, expected: usize, found: usize) -> Error {
         Error::corrupt(&self.file.path, 0, format!("{expected} rows"), format!("{found} rows"))
     }
@@ -190,7 +190,7 @@ impl ParquetFile {
     }
 }
 
-/// Where the pages of each column in each row group are, as the footer says.
+/// The bytes of each column in each row group, as the footer gives them.
 fn chunks(metadata: &ArrowReaderMetadata) -> impl Iterator<Item = Range<usize>> {
     let chunks = metadata.metadata().row_groups().iter().flat_map(|group| group.columns());
     chunks.map(|chunk| {
@@ -281,7 +281,7 @@ fn unpack(error: ParquetError, file: &CheckedFile) -> Error {
         ParquetError::External(source) => match source.downcast::<Error>() {
             Ok(ours) => *ours,
             Err(other) => match other.downcast::<std::io::Error>() {
-                // What went wrong while bytes were read one after the other.
+                // The error came from reading the bytes.
                 Ok(io) => out_of_io("read", &file.path)(*io),
                 Err(other) => Error::corrupt(&file.path, 0, "a Parquet file", other.to_string()),
             },

@@ -37,7 +37,7 @@ pub(super) enum ModuleKind {
     OffsetIndex = 7,
 }
 
-/// Where a module is: row group, column, and page of a column if it is one of data.
+/// The place of a module: row group, column, and the page of a column for a data page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) group: usize,
@@ -59,13 +59,13 @@ impl Place {
 #[derive(Debug)]
 pub(super) struct Cipher {
     key: FileKey,
-    /// What tells the file from all others.
+    /// The file's own identifier.
     unique: Vec<u8>,
     /// The key, as the `parquet` crate takes it.
     pub(super) properties: Arc<FileDecryptionProperties>,
 }
 
-/// What the writer of the `parquet` crate encrypts all modules with.
+/// The properties with which the writer of the `parquet` crate encrypts all modules.
 pub(super) fn properties(key: &FileKey) -> Result<Arc<FileEncryptionProperties>> {
     let builder = FileEncryptionProperties::builder(key.bytes().to_vec());
     Ok(builder.with_footer_key_metadata(key.material().to_vec()).build()?)
@@ -120,7 +120,7 @@ impl Cipher {
         is_its.then_some(LENGTH_BYTES + length)
     }
 
-    /// What a module's tag authenticates besides its bytes. Parquet numbers row groups, columns and pages with 16 bits.
+    /// The additional data that a module's tag authenticates. Parquet numbers row groups, columns and pages with 16 bits.
     fn aad(&self, kind: ModuleKind, place: Place) -> Option<Vec<u8>> {
         let mut aad = Vec::with_capacity(self.unique.len() + 7);
         aad.extend_from_slice(&self.unique);

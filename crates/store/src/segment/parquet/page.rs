@@ -20,10 +20,10 @@ pub(super) struct PageBytes<'a> {
     pub(super) bytes: &'a [u8],
 }
 
-/// What a thread needs again for each page.
+/// Buffers that a thread uses for each page.
 struct Scratch {
     bytes: Vec<u8>,
-    /// What was decrypted: a header, then a page.
+    /// Decrypted bytes: a header, then a page.
     decrypted: Vec<u8>,
     zstd: Option<zstd::bulk::Decompressor<'static>>,
 }

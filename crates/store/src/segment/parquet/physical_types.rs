@@ -21,7 +21,7 @@ const DIGITS: u8 = 18;
 pub(super) fn columns(rows: &RecordBatch, publish: Option<Publish>) -> Result<RecordBatch> {
     let schema = rows.schema_ref();
     let stored = |column: &ArrayRef| match publish {
-        Some(publish) => published(column, publish),
+        Some(publish) => publish_column(column, publish),
         None => stored(column),
     };
     let columns: Vec<ArrayRef> = rows.columns().iter().map(stored).collect::<Result<_>>()?;
@@ -47,7 +47,7 @@ pub(super) fn declared(schema: &Schema, publish: Option<Publish>) -> Schema {
 
 /// A column in its published type. Times of parts of a microsecond stay what they are where that has none: no file loses digits, and the
 /// publication refuses this one.
-fn published(column: &ArrayRef, publish: Publish) -> Result<ArrayRef> {
+fn publish_column(column: &ArrayRef, publish: Publish) -> Result<ArrayRef> {
     let to = publish.stored_type(column.data_type());
     if let (DataType::Timestamp(TimeUnit::Nanosecond, _), DataType::Timestamp(TimeUnit::Microsecond, _)) =
         (column.data_type(), &to)
@@ -66,17 +66,19 @@ pub(in crate::segment) fn stored(column: &ArrayRef) -> Result<ArrayRef> {
         DataType::Timestamp(TimeUnit::Nanosecond, zone) => {
             let times = column.as_primitive::<TimestampNanosecondType>();
             return Ok(match coarsest(times, &[1_000_000, 1_000]) {
-                1_000_000 => {
-                    Arc::new(divided::<_, TimestampMillisecondType>(times, 1_000_000).with_timezone_opt(zone.clone()))
+                1_000_000 => Arc::new(
+                    divide_times::<_, TimestampMillisecondType>(times, 1_000_000).with_timezone_opt(zone.clone()),
+                ),
+                1_000 => {
+                    Arc::new(divide_times::<_, TimestampMicrosecondType>(times, 1_000).with_timezone_opt(zone.clone()))
                 }
-                1_000 => Arc::new(divided::<_, TimestampMicrosecondType>(times, 1_000).with_timezone_opt(zone.clone())),
                 _ => Arc::clone(column),
             });
         }
         DataType::Time64(TimeUnit::Nanosecond) => {
             let times = column.as_primitive::<Time64NanosecondType>();
             return Ok(match coarsest(times, &[1_000]) {
-                1_000 => Arc::new(divided::<_, Time64MicrosecondType>(times, 1_000)),
+                1_000 => Arc::new(divide_times::<_, Time64MicrosecondType>(times, 1_000)),
                 _ => Arc::clone(column),
             });
         }
@@ -106,7 +108,7 @@ fn coarsest<T: ArrowPrimitiveType<Native = i64>>(times: &PrimitiveArray<T>, unit
     unit
 }
 
-fn divided<T, U>(times: &PrimitiveArray<T>, by: i64) -> PrimitiveArray<U>
+fn divide_times<T, U>(times: &PrimitiveArray<T>, by: i64) -> PrimitiveArray<U>
 where
     T: ArrowPrimitiveType<Native = i64>,
     U: ArrowPrimitiveType<Native = i64>,

@@ -18,7 +18,7 @@ const LIST: u8 = 9;
 const SET: u8 = 10;
 const STRUCT: u8 = 12;
 
-/// What stands in front of a page's bytes.
+/// The header of a page.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct PageHeader {
     /// 0 for data, 2 for a dictionary, 3 for data of the second version.
@@ -35,7 +35,7 @@ pub(super) struct PageHeader {
     pub(super) header_bytes: usize,
 }
 
-/// Where a page is.
+/// The place of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct PageLocation {
     /// Offset in the file.
@@ -106,8 +106,8 @@ pub(super) fn page_locations(bytes: &[u8]) -> Option<Vec<PageLocation>> {
     pages
 }
 
-/// What stands before an encrypted footer: what tells the file from others, and the wrapped key; `None` for other bytes, another algorithm
-/// than AES-GCM, and a prefix that the reader would have to know.
+/// The two fields before an encrypted footer: the file's identifier and the wrapped key. `None` for other bytes, for an algorithm other than AES-GCM,
+/// and for a prefix that the reader would have to know.
 pub(super) fn crypto_metadata(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let mut input = Input { bytes, at: 0 };
     let (mut unique, mut material) = (None, None);

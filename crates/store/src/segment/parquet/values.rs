@@ -70,7 +70,7 @@ pub(in crate::segment) enum Values {
 const PADDED_BYTES: usize = 16;
 
 /// The texts padded with zeros, each with its length; none if one is too long, or if there are more than `most`.
-fn padded(texts: &StringArray, most: usize) -> Vec<([u8; PADDED_BYTES], u8)> {
+fn pad_texts(texts: &StringArray, most: usize) -> Vec<([u8; PADDED_BYTES], u8)> {
     let padded = |text: Option<&str>| {
         let text = text.unwrap_or_default().as_bytes();
         let mut bytes = [0; PADDED_BYTES];
@@ -129,7 +129,7 @@ impl Values {
             (DataType::Dictionary(..), _) => Values::Codes(Vec::with_capacity(rows), texts?),
             (DataType::Utf8, _) => {
                 let (coded, ends) = (texts?, Vec::with_capacity(rows));
-                let padded = padded(&coded, rows);
+                let padded = pad_texts(&coded, rows);
                 Values::Texts { ends, bytes: Vec::new(), coded, padded }
             }
             _ => return None,
@@ -279,7 +279,7 @@ impl Values {
     }
 }
 
-/// Which of the rows so far are null. Nothing is kept before the first one.
+/// The nulls among the rows so far. Nothing is stored before the first null.
 #[derive(Default)]
 pub(in crate::segment) struct Nulls {
     rows: usize,

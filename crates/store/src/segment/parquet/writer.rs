@@ -135,7 +135,7 @@ fn with_choice(properties: WriterPropertiesBuilder, path: ColumnPath, choice: Ch
         .set_column_compression(path, choice.codec)
 }
 
-/// Where a column's values are in the file's schema.
+/// The path of a column's values in the file's schema.
 fn leaf(field: &Field) -> Option<ColumnPath> {
     let name = field.name().clone();
     match field.data_type() {
