@@ -163,7 +163,7 @@ class TableMethods:
         self._change("ALTER TABLE", f"DROP COLUMN {_name(name)}")
 
     def rename_column(self, name: str, to: str) -> None:
-        """Give a column another name. No file is written anew.
+        """Give a column another name. No file is written anew. Rows that a server has captured are under the new name, and later ones have to be.
 
         Parameters
         ----------

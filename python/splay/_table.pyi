@@ -303,7 +303,7 @@ class Table:
         """
 
     def rename_column(self, name: str, to: str) -> None:
-        """Give a column another name. No file is written anew.
+        """Give a column another name. No file is written anew. Rows that a server has captured are under the new name, and later ones have to be.
 
         Parameters
         ----------

@@ -310,6 +310,13 @@ def test_a_server_renames_and_drops_tables_that_it_captures(tmp_path: Path) -> N
         eventually(lambda: server.query("select sym from trade") == [["B"]])
         status, body = server.send("/query", b"alter table tape rename column price to px")
         assert status == 200, body
+        # Rows are in the table's column whether they came before or afterwards, and none under the old name.
+        assert server.query("alter table trade rename column price to px")[0][0] == "ALTER TABLE"
+        assert server.query("select sym, px from trade") == [["B", 2.5]]
+        status, body = server.send("/write", b"trade,sym=C price=3.5 1710028800000000002\n")
+        assert status == 400 and b'is called \\"px\\" now' in body, body
+        server.send("/write", b"trade,sym=D px=4.5 1710028800000000003\n")
+        eventually(lambda: server.query("select sym, px from trade order by time") == [["B", 2.5], ["D", 4.5]])
         assert server.query("drop table trade")[0][0] == "DROP TABLE"
         assert server.send("/query", b"select count(*) from trade")[0] == 404
         assert server.query("select count(*) from tape") == [[1]]

@@ -1,6 +1,6 @@
 //! Converts incoming rows to the columns of their table.
 //!
-//! - Columns match by name without regard to case; missing ones are null.
+//! - Columns match by name without regard to case, also by former names, which rows of the journal may have; missing ones are null.
 //! - A cast must be exact for every value; otherwise the whole batch is refused.
 //! - Columns that the table lacks are reported, so that the caller can add them first.
 
@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, DictionaryArray, Int32Array, RecordBatch, StringArray, new_null_array};
 use arrow::compute::{CastOptions, cast_with_options};
-use arrow::datatypes::{DataType, Int32Type, TimestampNanosecondType};
+use arrow::datatypes::{DataType, Int32Type, Schema, TimestampNanosecondType};
 use splay_store::{ColumnSpec, ColumnType, DATE_COLUMN, TableSpec, one_nan};
 
 use crate::error::{Error, Result};
@@ -89,8 +89,9 @@ pub(crate) fn conform(spec: &TableSpec, rows: &RecordBatch) -> Result<RecordBatc
     let mut columns: Vec<ArrayRef> = Vec::with_capacity(schema.fields().len());
     let places = ColumnPositions::new(rows.schema_ref().fields().iter().map(|field| field.name().as_str()));
     let mut nulls = NullColumns::new(rows.num_rows());
-    for field in schema.fields() {
-        columns.push(match places.of(field.name()) {
+    for (field, column) in schema.fields().iter().zip(&spec.columns) {
+        let former_place = || column.formerly.iter().find_map(|name| places.of(name));
+        columns.push(match places.of(field.name()).or_else(former_place) {
             Some(position) => fit(spec, field.name(), rows.column(position), field.data_type())?,
             None if !field.is_nullable() => {
                 return Err(Error::rejected(&spec.name, format!("the rows lack the column {:?}", field.name())));
@@ -115,6 +116,53 @@ pub(crate) fn conform(spec: &TableSpec, rows: &RecordBatch) -> Result<RecordBatc
         })?;
     }
     Ok(rows_of_table)
+}
+
+/// Columns of the journal's rows that a table has under a former name, with that name: a copy may have rows before the commit that renamed their
+/// column.
+pub(crate) fn former_names<'a>(spec: &'a TableSpec, of_rows: &'a TableSpec) -> Vec<(&'a ColumnSpec, &'a str)> {
+    let renamed = of_rows.columns.iter().filter(|column| !column.formerly.is_empty() && !has_name(spec, &column.name));
+    let in_table = |column: &'a ColumnSpec| {
+        let place = column.formerly.iter().find_map(|name| spec.position(name))?;
+        Some((column, spec.columns[place].name.as_str()))
+    };
+    renamed.filter_map(in_table).collect()
+}
+
+/// Whether a table has a column of a name, or had one.
+pub(crate) fn has_name(spec: &TableSpec, name: &str) -> bool {
+    let is = |other: &String| other.eq_ignore_ascii_case(name);
+    let names = |column: &ColumnSpec| is(&column.name) || column.formerly.iter().any(is);
+    spec.columns.iter().any(names) || spec.dropped.iter().any(is)
+}
+
+/// Rows of the journal under the names that a table has.
+pub(crate) fn under_former_names(spec: &TableSpec, of_rows: &TableSpec, rows: RecordBatch) -> Result<RecordBatch> {
+    let former = former_names(spec, of_rows);
+    let name_of = |name: &str| former.iter().find(|(column, _)| column.name.eq_ignore_ascii_case(name));
+    with_names(rows, |name| name_of(name).map(|(_, former)| *former))
+}
+
+/// Rows of the journal under the present names of the columns, which had other names when they were captured.
+pub(crate) fn under_present_names(spec: &TableSpec, rows: RecordBatch) -> Result<RecordBatch> {
+    with_names(rows, |name| match spec.position(name) {
+        Some(_) => None,
+        None => former(spec, |other| other.eq_ignore_ascii_case(name)).flatten(),
+    })
+}
+
+/// The same rows with other names for some columns.
+fn with_names<'a>(rows: RecordBatch, name_of: impl Fn(&str) -> Option<&'a str>) -> Result<RecordBatch> {
+    let schema = rows.schema();
+    if schema.fields().iter().all(|field| name_of(field.name()).is_none()) {
+        return Ok(rows);
+    }
+    let fields = schema.fields().iter().map(|field| match name_of(field.name()) {
+        Some(name) => Arc::new(field.as_ref().clone().with_name(name)),
+        None => Arc::clone(field),
+    });
+    let schema = Schema::new(fields.collect::<Vec<_>>());
+    Ok(RecordBatch::try_new(Arc::new(schema), rows.columns().to_vec())?)
 }
 
 /// A column in the type of the table, if that gives every value back.

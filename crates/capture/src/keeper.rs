@@ -12,7 +12,7 @@ use std::sync::{Arc, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
-use splay_store::{CapturedRows, CompactOptions, Table, Tier, background};
+use splay_store::{CapturedRows, CompactOptions, ReleasedName, Table, Tier, background};
 
 use crate::capture::{Capture, CaptureState, captured_of};
 use crate::clock::seconds;
@@ -300,11 +300,11 @@ impl CapturedRows for WriteDownBeforeLoad {
 
     fn release_name(
         &self,
-        table: &str,
+        name: ReleasedName<'_>,
         commit: &mut dyn FnMut() -> splay_store::Result<()>,
     ) -> splay_store::Result<()> {
         match self.0.upgrade() {
-            Some(shared) => shared.release_name(table, commit),
+            Some(shared) => shared.release_name(name, commit),
             None => commit(),
         }
     }

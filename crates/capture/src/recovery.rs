@@ -11,6 +11,7 @@ use arrow::datatypes::TimestampNanosecondType;
 use splay_store::{Database, TableSpec};
 
 use crate::capture::create_table;
+use crate::conform::{former_names, has_name};
 use crate::error::Result;
 use crate::journal::JournalBatch;
 use crate::live::times;
@@ -36,6 +37,8 @@ pub(crate) struct Recovery<'a> {
 #[derive(Debug)]
 struct RecoveringTable {
     live: Arc<LiveTable>,
+    /// The columns of the last batch.
+    layout: Option<Arc<TableSpec>>,
     /// Batches of one layout that are put together, and their rows.
     together: Vec<JournalBatch>,
     rows: usize,
@@ -83,8 +86,7 @@ impl<'a> Recovery<'a> {
                 return Ok(());
             }
             let live = LiveTable::new(table, self.meters)?;
-            add_lacked(&live, &batch.spec)?;
-            self.tables.insert(name.clone(), RecoveringTable { live, together: Vec::new(), rows: 0 });
+            self.tables.insert(name.clone(), RecoveringTable { live, layout: None, together: Vec::new(), rows: 0 });
         }
         let Some(table) = self.tables.get_mut(&name) else { return Ok(()) };
         let captured = table.live.captured();
@@ -97,6 +99,10 @@ impl<'a> Recovery<'a> {
         }
         self.recovered.batches += 1;
         self.recovered.rows += rows as u64;
+        if table.layout.as_ref().is_none_or(|layout| !Arc::ptr_eq(layout, &batch.spec)) {
+            follow_columns(&table.live, &batch.spec)?;
+            table.layout = Some(Arc::clone(&batch.spec));
+        }
         table.take(batch)
     }
 
@@ -142,16 +148,16 @@ impl RecoveringTable {
     }
 }
 
-/// Gives a table the columns that rows of the journal have and it lacks: a copy that was promoted may have rows before the commit that made room
-/// for them. Columns that were dropped or renamed stay so.
-fn add_lacked(live: &LiveTable, of_rows: &TableSpec) -> Result<()> {
+/// Gives a table the columns that rows of the journal have and it lacks, and the names that these have in the rows: a copy that was promoted may
+/// have rows before the commits that made room for them. Columns that were dropped or renamed stay so.
+fn follow_columns(live: &LiveTable, of_rows: &TableSpec) -> Result<()> {
     let spec = live.spec();
-    let is = |name: &str, other: &String| other.eq_ignore_ascii_case(name);
-    let is_known = |name: &str| {
-        let mut names = spec.columns.iter().flat_map(|column| std::iter::once(&column.name).chain(&column.formerly));
-        names.any(|other| is(name, other)) || spec.dropped.iter().any(|other| is(name, other))
-    };
-    let lacked: Vec<_> = of_rows.columns.iter().filter(|column| !is_known(&column.name)).cloned().collect();
+    for (column, name) in former_names(&spec, of_rows) {
+        live.table().rename_column_as_capture(name, &column.name)?;
+        live.refresh_spec()?;
+    }
+    let spec = live.spec();
+    let lacked: Vec<_> = of_rows.columns.iter().filter(|column| !has_name(&spec, &column.name)).cloned().collect();
     if !lacked.is_empty() {
         live.table().add_columns(lacked)?;
         live.refresh_spec()?;

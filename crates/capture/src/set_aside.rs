@@ -15,6 +15,7 @@ use splay_store::Error as StoreError;
 
 use crate::append::{AckClass, Append, Producer};
 use crate::capture::Capture;
+use crate::conform::under_present_names;
 use crate::error::Result;
 use crate::journal::{JournalReport, RecoveredBatch};
 
@@ -130,13 +131,19 @@ impl Capture {
 
     fn store_message(&self, message: &[RecoveredBatch], done: &mut SetAsideReport) -> Result<()> {
         let mut producer = Some(producer(message));
-        let append = |batch: &RecoveredBatch| Append {
-            spec: Some(batch.spec.as_ref().clone()),
-            producer: producer.take(),
-            ack: Some(AckClass::Disk),
-            ..Append::new(batch.spec.name.clone(), batch.rows.clone())
+        let append = |batch: &RecoveredBatch| -> Result<Append> {
+            let rows = match self.spec(&batch.spec.name)? {
+                Some(spec) => under_present_names(&spec, batch.rows.clone())?,
+                None => batch.rows.clone(),
+            };
+            Ok(Append {
+                spec: Some(batch.spec.as_ref().clone()),
+                producer: producer.take(),
+                ack: Some(AckClass::Disk),
+                ..Append::new(batch.spec.name.clone(), rows)
+            })
         };
-        let ack = self.append_together(message.iter().map(append).collect())?;
+        let ack = self.append_together(message.iter().map(append).collect::<Result<_>>()?)?;
         done.stored += message.len() as u64;
         done.rows += ack.rows;
         Ok(())

@@ -156,11 +156,12 @@ impl Subscribers {
         waiting.collect()
     }
 
-    /// Ends those of a table that has lost its name: another table may have it next.
-    pub(crate) fn end(&self, table: &str) {
+    /// Ends those of a table that isn't what they asked for any more, for a reason: another table may have its name next, or another column that of one
+    /// of its columns.
+    pub(crate) fn end(&self, table: &str, reason: &str) {
         let feeds = self.tables.lock().unwrap_or_else(PoisonError::into_inner).remove(&table.to_lowercase());
         for feed in feeds.unwrap_or_default().into_iter().filter_map(|feed| feed.upgrade()) {
-            feed.state().ended = true;
+            feed.state().ended = Some(reason.into());
             feed.filled.notify_all();
         }
     }
@@ -190,8 +191,8 @@ struct FeedState {
     /// Number of the first batch that found no room.
     lost: Option<u64>,
     closed: bool,
-    /// The table was dropped or renamed.
-    ended: bool,
+    /// Why the subscription has ended, if the table or a column of it has lost its name.
+    ended: Option<Arc<str>>,
 }
 
 impl FeedState {
@@ -284,12 +285,13 @@ impl Subscriber {
     /// # Errors
     /// [`Error::Closed`] once capture is closed and everything was given; [`Error::Slow`] if the subscriber was too slow and
     /// asked to be disconnected then; [`Error::Gone`] if the journal no longer has what it missed; [`Error::Rejected`] once the table is dropped
-    /// or renamed.
+    /// or renamed, or a column of it is renamed.
     pub fn next(&mut self, timeout: Duration) -> Result<Option<Update>> {
         let until = Instant::now() + timeout;
         loop {
-            if self.feed.state().ended {
-                return Err(self.without_table());
+            let ended = self.feed.state().ended.clone();
+            if let Some(reason) = ended {
+                return Err(self.ended(&reason));
             }
             if let Some(update) = self.before()? {
                 return Ok(Some(update));
@@ -394,11 +396,13 @@ impl Subscriber {
     }
 
     fn spec(&self) -> Result<Arc<TableSpec>> {
-        self.capture.spec(&self.request.table)?.ok_or_else(|| self.without_table())
+        self.capture
+            .spec(&self.request.table)?
+            .ok_or_else(|| self.ended("the table was dropped or has another name now"))
     }
 
-    fn without_table(&self) -> Error {
-        Error::rejected(&self.table, "the table was dropped or has another name now, which ends the subscription")
+    fn ended(&self, reason: &str) -> Error {
+        Error::rejected(&self.table, format!("{reason}, which ends the subscription"))
     }
 }
 

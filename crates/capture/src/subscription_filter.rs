@@ -42,7 +42,17 @@ impl SubscriptionFilter {
 
     /// The wanted rows and columns of a batch; `None` if there is no row.
     pub(crate) fn of(&self, spec: &TableSpec, rows: &RecordBatch) -> Result<Option<RecordBatch>> {
-        let rows = match (&self.symbols, spec.symbol_position().filter(|at| *at < rows.num_columns())) {
+        let position = spec.symbol_position();
+        let is_there = |at: &usize| {
+            let field = rows.schema_ref().fields().get(*at);
+            field.is_some_and(|field| field.name().eq_ignore_ascii_case(&spec.columns[*at].name))
+        };
+        // Rows of the journal may have other columns than the table has now.
+        let rows = match &self.symbols {
+            Some(_) if !position.as_ref().is_some_and(is_there) => conform(spec, rows)?,
+            _ => rows.clone(),
+        };
+        let rows = match (&self.symbols, position) {
             (Some(symbols), Some(position)) => {
                 let column = rows.column(position).as_dictionary::<Int32Type>();
                 let texts = column.values().as_string::<i32>();
@@ -52,9 +62,9 @@ impl SubscriptionFilter {
                         && usize::try_from(column.keys().value(row)).is_ok_and(|key| selected_codes[key])
                 };
                 let mask: BooleanArray = (0..column.len()).map(|row| Some(is_wanted(row))).collect();
-                compact(&filter_record_batch(rows, &mask)?)
+                compact(&filter_record_batch(&rows, &mask)?)
             }
-            _ => rows.clone(),
+            _ => rows,
         };
         if rows.num_rows() == 0 {
             return Ok(None);

@@ -5,6 +5,7 @@ use arrow::array::RecordBatch;
 use crate::database::{Table, TableSnapshot};
 use crate::delta::{self, Publish};
 use crate::error::{Error, Result};
+use crate::live::ReleasedName;
 use crate::load::{Load, LoadOptions, LoadReport, Removal};
 use crate::manifest::{FileEntry, Operation, Source, TableState, Tier};
 use crate::partition::{NS_PER_DAY, Period};
@@ -141,7 +142,7 @@ impl Table {
         // Not while the journal has rows of it that are withheld.
         self.stored()?;
         let mut report = LoadReport::default();
-        self.database().release_name(self.name(), &mut || {
+        self.database().release_name(ReleasedName::Table { table: self.name() }, &mut || {
             report = self.drop_now(&check)?;
             Ok(())
         })?;

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 use crate::access::ReadAccess;
 use crate::encryption::Keys;
 use crate::error::{Error, Result};
-use crate::live::{CapturedRows, FollowedRows, LiveRows};
+use crate::live::{CapturedRows, FollowedRows, LiveRows, ReleasedName};
 use crate::load::{Load, LoadOptions, follow_each_other};
 use crate::manifest::{self, FileEntry, Head, HeadFile, Source, TableState, Tier, WriteDownPosition};
 use crate::names::NamedFolder;
@@ -416,11 +416,11 @@ impl Database {
         }
     }
 
-    /// Runs a commit that takes its name from a table, as [`CapturedRows::release_name`] where this process captures.
-    pub(crate) fn release_name(&self, table: &str, commit: &mut dyn FnMut() -> Result<()>) -> Result<()> {
+    /// Runs a commit that takes a name from a table, as [`CapturedRows::release_name`] where this process captures.
+    pub(crate) fn release_name(&self, name: ReleasedName<'_>, commit: &mut dyn FnMut() -> Result<()>) -> Result<()> {
         let captured = self.shared.captured.read().unwrap_or_else(PoisonError::into_inner).clone();
         match captured {
-            Some(captured) => captured.release_name(table, commit),
+            Some(captured) => captured.release_name(name, commit),
             None => commit(),
         }
     }

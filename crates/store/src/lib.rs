@@ -104,7 +104,7 @@ pub use encryption::EncryptionSettings;
 pub use error::{Error, Result};
 pub use floats::{canonical, in_form, one_nan};
 pub use index::{BLOCK_ROWS, ColumnSummaries, SegmentIndex, Summary, ValueKind, sortable};
-pub use live::{CapturedRows, FollowedRows, LiveRows, chain, follows};
+pub use live::{CapturedRows, FollowedRows, LiveRows, ReleasedName, chain, follows};
 pub use load::{Load, LoadOptions, LoadReport, ObserveRows, OnConflict, Removal, Replace, ResolveConflicts};
 pub use maintain::{CompactOptions, CompactReport, Observer, Problem};
 pub use manifest::{FileEntry, Source, Tier, WriteDownPosition};

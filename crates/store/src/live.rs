@@ -41,12 +41,40 @@ pub trait CapturedRows: std::fmt::Debug + Send + Sync {
     /// Whether rows of the table have been taken, or may be in memory.
     fn takes(&self, table: &str) -> bool;
 
-    /// Runs a commit that takes its name from a table: a drop, or a rename. Before it, the table's files get every row that was taken for it,
-    /// and none is taken while it runs. After it, rows under the name are for whichever table has it then.
+    /// Runs a commit that takes a name from a table. Before it, the table's files get every row that was taken for it under the name, and none is
+    /// taken while it runs. After it, rows of the name are for whichever table or column has it then.
     ///
     /// # Errors
-    /// Those of writing the rows, after which `commit` isn't run, and of `commit`. The table and its rows stay then.
-    fn release_name(&self, table: &str, commit: &mut dyn FnMut() -> Result<()>) -> Result<()>;
+    /// [`Error::Refused`](crate::Error::Refused) for a name that the capture needs; those of writing the rows, after which `commit` isn't run, and
+    /// of `commit`. The table, its names and its rows stay then.
+    fn release_name(&self, name: ReleasedName<'_>, commit: &mut dyn FnMut() -> Result<()>) -> Result<()>;
+}
+
+/// A name that a commit takes from a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReleasedName<'a> {
+    /// That of the table, which is dropped or renamed.
+    Table {
+        /// The name.
+        table: &'a str,
+    },
+    /// That of one of its columns, which is renamed.
+    Column {
+        /// Name of the table.
+        table: &'a str,
+        /// The name.
+        column: &'a str,
+    },
+}
+
+impl<'a> ReleasedName<'a> {
+    /// The table's name.
+    #[must_use]
+    pub fn table(&self) -> &'a str {
+        match self {
+            ReleasedName::Table { table } | ReleasedName::Column { table, .. } => table,
+        }
+    }
 }
 
 /// Rows that another process took, and that are in no table's files yet, of any table.

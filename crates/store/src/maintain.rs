@@ -8,6 +8,7 @@ use std::sync::Arc;
 use crate::database::{Database, Table};
 use crate::delta;
 use crate::error::{Error, Result};
+use crate::live::ReleasedName;
 use crate::load::{follow_each_other, rewrite};
 use crate::manifest::{FileEntry, Operation, Tier};
 use crate::retype::may_retype;
@@ -213,20 +214,30 @@ impl Table {
     /// Renames a column. No file is rewritten: older files have it under its former name.
     ///
     /// # Errors
-    /// [`Error::Captured`] and [`Error::RowsElsewhere`] while rows are captured, which have it under that name, too; [`Error::NoSuchColumn`]; [`Error::Schema`] if another column has the name, or had it; [`Error::Name`] for a name that can't be kept.
+    /// [`Error::RowsElsewhere`] where another process captures; [`Error::Refused`] if the capture of this one needs the name;
+    /// [`Error::NoSuchColumn`]; [`Error::Schema`] if another column has the name, or had it; [`Error::Name`] for a name that can't be kept. Captured
+    /// rows that this process has in memory are written to the files first.
     pub fn rename_column(&self, name: &str, to: &str) -> Result<()> {
-        let position = self.column_position(name)?;
-        self.refuse_captured()?;
-        self.change_spec(|spec| {
-            let old = std::mem::replace(&mut spec.columns[position].name, to.to_owned());
-            spec.rename_roles(&old, to);
-            let formerly = &mut spec.columns[position].formerly;
-            formerly.retain(|name| !name.eq_ignore_ascii_case(to));
-            if !old.eq_ignore_ascii_case(to) {
-                formerly.insert(0, old);
-            }
-            Ok(())
+        self.refuse_elsewhere()?;
+        self.column_position(name)?;
+        // What can't be is refused before senders wait for it.
+        let mut spec = self.stored()?.spec().clone();
+        rename_column_of(&mut spec, name, to).map_err(|reason| spec.error(reason))?;
+        spec.validate()?;
+        let released = ReleasedName::Column { table: self.name(), column: name };
+        self.database().release_name(released, &mut || {
+            self.refuse_elsewhere()?;
+            self.rename_column_as_capture(name, to)
         })
+    }
+
+    /// Like [`Table::rename_column`], but for capture, which takes care of its rows.
+    ///
+    /// # Errors
+    /// As [`Table::rename_column`].
+    pub fn rename_column_as_capture(&self, name: &str, to: &str) -> Result<()> {
+        self.column_position(name)?;
+        self.change_spec(|spec| rename_column_of(spec, name, to))
     }
 
     /// Drops a column. No file is rewritten: older files still contain it, hidden, so [`Table::undo`] of this commit
@@ -235,10 +246,11 @@ impl Table {
     /// # Errors
     /// [`Error::NoSuchColumn`]; [`Error::Schema`] for the columns that order the rows.
     pub fn drop_column(&self, name: &str) -> Result<()> {
-        let position = self.column_position(name)?;
+        self.column_position(name)?;
         // Rows that are written down later would be without it.
         self.settle()?;
         self.change_spec(|spec| {
+            let position = shown_column(spec, name)?;
             if spec.has_role(position) {
                 return Err(format!("{name:?} orders the rows; it can't be dropped"));
             }
@@ -332,6 +344,23 @@ impl Table {
         }
         Ok((rows, bytes))
     }
+}
+
+fn rename_column_of(spec: &mut TableSpec, name: &str, to: &str) -> Result<(), String> {
+    let position = shown_column(spec, name)?;
+    let old = std::mem::replace(&mut spec.columns[position].name, to.to_owned());
+    spec.rename_roles(&old, to);
+    let formerly = &mut spec.columns[position].formerly;
+    formerly.retain(|name| !name.eq_ignore_ascii_case(to));
+    if !old.eq_ignore_ascii_case(to) {
+        formerly.insert(0, old);
+    }
+    Ok(())
+}
+
+/// Position of a column that is shown.
+fn shown_column(spec: &TableSpec, name: &str) -> Result<usize, String> {
+    spec.shown_position(name).map_err(|error| error.to_string())
 }
 
 /// Tells the observer, and ends the work if it wants that.

@@ -5,6 +5,7 @@
 
 use crate::database::Table;
 use crate::error::{Error, Result};
+use crate::live::ReleasedName;
 use crate::manifest::Operation;
 use crate::schema::{TableSpec, refuse_quarantine_name, validate_name};
 use crate::views::{View, refuse_view_names};
@@ -27,7 +28,7 @@ impl Table {
         // Not while the journal has rows of it that are withheld.
         self.stored()?;
         let mut commit = 0;
-        database.release_name(self.name(), &mut || {
+        database.release_name(ReleasedName::Table { table: self.name() }, &mut || {
             commit = self.rename_now(to, &reads)?;
             Ok(())
         })?;

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::thread::JoinHandle;
 
-use splay_store::{Database, FollowedRows};
+use splay_store::{Database, FollowedRows, ReleasedName};
 
 use crate::calendar::Calendars;
 use crate::clock::Clock;
@@ -107,20 +107,25 @@ impl CaptureState {
         })
     }
 
-    /// Runs a commit that takes its name from a table, behind every batch that was taken for the table before ([`CapturedRows::release_name`]).
+    /// Runs a commit that takes a name from a table, behind every batch that was taken for the table before ([`CapturedRows::release_name`]).
     ///
     /// 1. The table's rows in memory are written down. Rows may come in.
     /// 2. Senders wait from here on, until the queue is empty: all that was taken is in memory.
     /// 3. What came meanwhile is written down. The manifest names the last batch under this name, so that no start takes its rows from the
     ///    journal for those of another table.
-    /// 4. The commit. From here on there is a table with all its rows, or none.
+    /// 4. The commit. From here on there is a table with all its rows, or none; or all rows of the table are under the column's new name, in its
+    ///    files, and batches have the columns that the table has now.
     ///
     /// [`CapturedRows::release_name`]: splay_store::CapturedRows::release_name
     pub(crate) fn release_name(
         &self,
-        table: &str,
+        name: ReleasedName<'_>,
         commit: &mut dyn FnMut() -> splay_store::Result<()>,
     ) -> splay_store::Result<()> {
+        let table = name.table();
+        if let ReleasedName::Column { column, .. } = name {
+            self.dedupe.refuse_release(table, column)?;
+        }
         let write_down = || keeper::write_all_down(self, table);
         write_down()?;
         let _naming = self.naming.write().unwrap_or_else(PoisonError::into_inner);
@@ -133,11 +138,20 @@ impl CaptureState {
                 self.fail(error.to_string());
             }
         })?;
-        let live = self.tables.write().unwrap_or_else(PoisonError::into_inner).remove(&table.to_lowercase());
-        if let Some(live) = live {
-            live.retire();
+        let key = table.to_lowercase();
+        match name {
+            ReleasedName::Table { .. } => {
+                let live = self.tables.write().unwrap_or_else(PoisonError::into_inner).remove(&key);
+                live.iter().for_each(|live| live.retire());
+                self.subscribers.end(table, "the table was dropped or has another name now");
+            }
+            ReleasedName::Column { column, .. } => {
+                // The next batch looks at the columns in any case: a failure to read them now is none of the commit.
+                let live = self.tables.read().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
+                live.iter().for_each(|live| drop(live.refresh_spec()));
+                self.subscribers.end(table, &format!("the column {column:?} has another name now"));
+            }
         }
-        self.subscribers.end(table);
         Ok(())
     }
 

@@ -46,7 +46,9 @@ impl Capture {
             return Ok(false);
         }
         let lacked = wished.columns.iter().filter(|column| table.position(&column.name).is_none());
-        let lacked: Vec<ColumnSpec> = lacked.cloned().collect();
+        // Without former names: the quarantine may have a column of one of them.
+        let lacked: Vec<ColumnSpec> =
+            lacked.map(|column| ColumnSpec::new(&column.name, column.column_type.clone())).collect();
         if !lacked.is_empty() {
             self.shared.settled(live.table().add_columns(lacked))?;
             live.refresh_spec()?;

@@ -107,6 +107,23 @@ impl DedupeRules {
         self.of(&spec.name).map_or(Ok(()), |rule| rule.digests(spec).map(drop))
     }
 
+    /// Refuses another name for a column of a table's key, which the settings name.
+    ///
+    /// # Errors
+    /// [`splay_store::Error::Refused`].
+    pub(crate) fn refuse_release(&self, table: &str, column: &str) -> splay_store::Result<()> {
+        let key = self.of(table).and_then(|rule| rule.dedupe.columns.as_ref());
+        match key.is_some_and(|key| key.iter().any(|name| name.eq_ignore_ascii_case(column))) {
+            true => Err(splay_store::Error::Refused {
+                reason: format!(
+                    "the key of duplicates in the server's settings of table {table:?} names the column {column:?}: stop the server, rename the \
+                     column, and name the new one in the settings"
+                ),
+            }),
+            false => Ok(()),
+        }
+    }
+
     /// The same for a table that is going to be made.
     ///
     /// # Errors

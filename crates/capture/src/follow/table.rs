@@ -6,6 +6,7 @@ use arrow::array::RecordBatch;
 use arrow::compute::concat_batches;
 use splay_store::{ColumnSpec, TableSnapshot, TableSpec, WriteDownPosition};
 
+use crate::conform::under_former_names;
 use crate::error::Result;
 use crate::journal::{Stands, TailReader};
 use crate::live::layers::{self, Layers, SegmentsByDate};
@@ -91,7 +92,7 @@ impl PendingRows {
             return Ok(false);
         }
         while self.built < self.batches.len() {
-            let (tails, count) = self.next_tails(journal)?;
+            let (tails, count) = self.next_tails(spec, journal)?;
             self.layers = layers::with(spec, &self.layers, &layers::of_tail(spec, &tails)?)?;
             self.built += count;
             self.bytes = self.layers.values().flatten().map(|segment| segment.entry().bytes).sum();
@@ -101,7 +102,7 @@ impl PendingRows {
     }
 
     /// Rows of the next batches, small ones put together, and how many batches these are.
-    fn next_tails(&self, journal: &TailReader) -> Result<(Vec<Arc<Tail>>, usize)> {
+    fn next_tails(&self, spec: &TableSpec, journal: &TailReader) -> Result<(Vec<Arc<Tail>>, usize)> {
         let (mut tails, mut together, mut rows, mut count) = (Vec::new(), Vec::<RecordBatch>::new(), 0, 0);
         let mut all = 0;
         let next = &self.batches[self.built..];
@@ -110,6 +111,7 @@ impl PendingRows {
             if batch.sequence <= self.captured.sequence {
                 of_batch = behind(&batch.spec, &of_batch, self.captured.cut)?;
             }
+            of_batch = under_former_names(spec, &batch.spec, of_batch)?;
             rows += of_batch.num_rows();
             all += of_batch.num_rows() as u64;
             together.push(of_batch);

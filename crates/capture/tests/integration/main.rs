@@ -17,6 +17,7 @@ mod measures;
 mod model;
 mod power;
 mod rename;
+mod rename_column;
 mod replay;
 mod replica;
 mod rot;
