@@ -86,7 +86,7 @@ pub use answer::{Answer, RunBy, StatementChange, StatementStats, WaitOutcome};
 pub use bounds::size::widest_row_bytes;
 pub use change::{
     ChangeDescription, CopyStream, CopyTo, InsertOutcome, InsertRows, IntoFiles, RefreshOutcome, StreamFormat,
-    StreamKind, copy_stream, copy_to, gives_token, is_change, rename_table, returns_rows,
+    StreamKind, copy_stream, copy_to, creates_table, gives_token, is_change, rename_table, returns_rows,
 };
 pub use datafusion::common::ScalarValue;
 pub use error::{Error, Result};

@@ -84,7 +84,11 @@ pub enum Error {
     },
 
     /// The folder holds no database.
-    #[error("{} is not a SplayDB database: it has no splay.toml", path.display())]
+    #[error(
+        "{} is not a SplayDB database: it has no splay.toml; `splay load`, `splay serve`, `splay sql FOLDER 'create table …'` and, in Python, \
+         `splay.open` make one",
+        path.display()
+    )]
     NotADatabase {
         /// The folder.
         path: PathBuf,

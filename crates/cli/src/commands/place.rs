@@ -6,10 +6,11 @@ use anyhow::{Context, Result, anyhow, bail};
 use serde_json::Value;
 use splay_capture::FollowSettings;
 use splay_server::client::{Client, HttpAnswer};
-use splay_sql::{Session, SessionSettings};
+use splay_sql::{Session, SessionSettings, creates_table};
 use splay_store::Database;
 
 use crate::args::{AskArguments, JournalArguments, PlaceArguments};
+use crate::print::note;
 use crate::rows::Source;
 
 /// The variable that holds a token.
@@ -40,9 +41,30 @@ pub fn source(arguments: &AskArguments, measure_memory: bool) -> Result<Source> 
     Ok(Source::Local(Session::new(database, settings)?))
 }
 
+/// Makes the database of a folder that is absent or empty for a `CREATE TABLE`. Any other statement needs a table, or asks for one that a wrong
+/// folder doesn't have.
+///
+/// # Errors
+/// If the folder holds something else.
+pub fn create_for(arguments: &PlaceArguments, statement: &str) -> Result<()> {
+    let path = Path::new(&arguments.place);
+    if is_address(arguments) || !creates_table(statement) {
+        return Ok(());
+    }
+    if let Err(splay_store::Error::NotADatabase { .. }) = Database::open(path) {
+        Database::create(path)?;
+        note!("created the database {}", path.display());
+    }
+    Ok(())
+}
+
+fn is_address(arguments: &PlaceArguments) -> bool {
+    arguments.place.starts_with("http://") || arguments.place.starts_with("https://")
+}
+
 /// A client of the server, if an address was given.
 pub fn client(arguments: &PlaceArguments) -> Result<Option<Client>> {
-    if !arguments.place.starts_with("http://") && !arguments.place.starts_with("https://") {
+    if !is_address(arguments) {
         return Ok(None);
     }
     let token = token(arguments.token_file.as_deref())?;

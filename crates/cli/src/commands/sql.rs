@@ -7,7 +7,7 @@ use anyhow::{Context, Result, anyhow, bail};
 
 use splay_sql::{NamedStatements, ResolvedStatement, copy_to, is_change};
 
-use super::place::source;
+use super::place::{create_for, source};
 use crate::args::{OutputFormat, SqlArguments};
 use crate::copy::copied;
 use crate::output::{self, DisplayOptions};
@@ -46,6 +46,7 @@ pub fn run(arguments: SqlArguments) -> Result<()> {
     if statements.len() > 1 && (arguments.output.is_some() || !format.is_for_people()) {
         bail!("{} statements: more than one can be shown as tables or charts only", statements.len());
     }
+    create_for(&arguments.ask.place, statements[0])?;
     let (values, source) = (parameters(&arguments.params)?, source(&arguments.ask, arguments.stats)?);
     let (rows, size, is_ascii) = (arguments.ask.rows, output::terminal_size(), arguments.ask.ascii);
     let shown = DisplayOptions { rows, size, is_vertical: false, is_ascii };

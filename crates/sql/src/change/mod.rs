@@ -166,6 +166,12 @@ pub fn returns_rows(text: &str) -> bool {
     statement::returns_rows(text)
 }
 
+/// Whether a statement is a `CREATE TABLE` without a fault that its words tell.
+#[must_use]
+pub fn creates_table(text: &str) -> bool {
+    matches!(Statement::of(text), Ok(Some(Statement::Create { .. })))
+}
+
 /// What a condition or a value said, without the store around it.
 pub(crate) fn of_store(error: splay_store::Error) -> Error {
     match error {
