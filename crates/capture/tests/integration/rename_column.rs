@@ -377,7 +377,7 @@ fn life(storage: &FaultStorage, is_stopped: bool, progress: &mut Progress) -> Re
         Err(_) => Database::create_on(Arc::new(storage.clone()), &Settings::default())?,
     };
     let mut capture = open(&database, small())?;
-    let lived = (|| {
+    let lived = (|| -> Result<()> {
         for number in 0..BEFORE {
             progress.sent += 1;
             send(&capture, number)?;
@@ -442,7 +442,7 @@ fn check(storage: &FaultStorage, progress: &Progress, what: &str) {
     } else {
         send_as(&capture, progress.sent, "number").unwrap_or_else(|error| panic!("{what}: {error}"));
     }
-    let all = ids.into_iter().chain(of_batches(progress.sent..progress.sent + 1)).collect();
+    let all: Vec<i64> = ids.into_iter().chain(of_batches(progress.sent..progress.sent + 1)).collect();
     assert_eq!(found(&database), Some(("number".to_owned(), all)), "{what}: after more rows");
     capture.close().unwrap();
 }
