@@ -42,9 +42,9 @@ impl ScalarFunction for ScalarCall {
             .map(|value| {
                 Ok(match value {
                     Value::Array(array) => ColumnarValue::Array(with_one_nan(array)),
-                    Value::Scalar(one) => {
-                        ColumnarValue::Scalar(ScalarValue::try_from_array(&with_one_nan(one), 0).map_err(function_error)?)
-                    }
+                    Value::Scalar(one) => ColumnarValue::Scalar(
+                        ScalarValue::try_from_array(&with_one_nan(one), 0).map_err(function_error)?,
+                    ),
                 })
             })
             .collect::<Result<Vec<_>>>()?;
