@@ -9,19 +9,19 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 #[derive(Debug, Parser)]
 #[command(name = "splay-cluster", version)]
 pub struct Arguments {
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// What to do.
+/// The command.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Run parts of statements over slices of a database's tables.
     Executor {
         /// The database.
         database: PathBuf,
-        /// Where to listen.
+        /// Options of the server.
         #[command(flatten)]
         server: ServerArguments,
     },
@@ -41,7 +41,7 @@ pub enum Command {
         /// Statements that run at the same time; others wait.
         #[arg(long, default_value_t = 8)]
         statements_max: usize,
-        /// Where to listen.
+        /// Options of the server.
         #[command(flatten)]
         server: ServerArguments,
     },
@@ -51,7 +51,7 @@ pub enum Command {
         url: String,
         /// The statement.
         statement: String,
-        /// How rows are printed.
+        /// Form in which rows are printed.
         #[arg(long, value_enum, default_value_t = Format::Table)]
         format: Format,
         /// File with the token of the cluster.
@@ -60,7 +60,7 @@ pub enum Command {
     },
 }
 
-/// What both servers are given.
+/// Options of both servers.
 #[derive(Debug, Args)]
 pub struct ServerArguments {
     /// Address; port 0 for any that is free. Without a token, on loopback alone.
@@ -77,7 +77,7 @@ pub struct ServerArguments {
     pub memory_mb: usize,
 }
 
-/// How rows are printed.
+/// Form in which rows are printed.
 #[derive(Debug, Clone, Copy, ValueEnum, PartialEq, Eq)]
 pub enum Format {
     /// A table, printed once all rows are there.

@@ -1,4 +1,4 @@
-//! What goes wrong.
+//! Errors of servers and of their client.
 
 /// Results of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -37,7 +37,7 @@ pub enum Error {
     /// The system refused something.
     #[error("{act}: {source}")]
     Io {
-        /// What was tried.
+        /// The operation.
         act: String,
         /// The system's answer.
         source: std::io::Error,

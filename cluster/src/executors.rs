@@ -1,4 +1,4 @@
-//! Connections to executors: which of them answer, and which version they run.
+//! Connections to executors, and the check that they answer and run the scheduler's version.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,16 +14,19 @@ use url::Url;
 
 use crate::VERSION;
 use crate::error::{Error, Result};
-use crate::token::Token;
+use crate::token::{OTHER_TOKEN, Token};
 
-/// How long a connection may take.
+/// The longest that connecting may take.
 const CONNECT_MAX: Duration = Duration::from_secs(3);
 
-/// How long an executor may take to say who it is.
+/// The longest wait for an executor's version.
 const ANSWER_MAX: Duration = Duration::from_secs(5);
 
-/// How often a silent executor is checked, and how long its answer may take. After that its statements fail.
-const SIGN_OF_LIFE: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(10));
+/// Time between two pings of an executor that sends nothing.
+const PING_INTERVAL: Duration = Duration::from_secs(5);
+
+/// The longest wait for the answer to a ping. After it the statements on the executor fail.
+const PING_ANSWER_MAX: Duration = Duration::from_secs(10);
 
 /// The executors of a scheduler.
 #[derive(Clone, Debug)]
@@ -52,7 +55,7 @@ impl Executors {
         }
     }
 
-    /// How many there are.
+    /// The number of executors.
     #[must_use]
     #[expect(clippy::len_without_is_empty, reason = "there is one at least")]
     pub fn len(&self) -> usize {
@@ -68,8 +71,8 @@ impl Executors {
                     .map_err(|error| DataFusionError::Configuration(format!("{url}: {error}")))?
                     .connect_timeout(CONNECT_MAX)
                     .tcp_nodelay(true)
-                    .http2_keep_alive_interval(SIGN_OF_LIFE.0)
-                    .keep_alive_timeout(SIGN_OF_LIFE.1)
+                    .http2_keep_alive_interval(PING_INTERVAL)
+                    .keep_alive_timeout(PING_ANSWER_MAX)
                     .keep_alive_while_idle(false);
                 let channel = endpoint.connect_lazy();
                 channels.insert(url.clone(), channel.clone());
@@ -103,7 +106,7 @@ impl Executors {
                     let reason = format!("it runs version {version}, the scheduler {VERSION}");
                     return Err(Error::Server { server: url.to_string(), reason });
                 }
-                Err(reason) if reason.contains("token of the cluster") => {
+                Err(reason) if reason.contains(OTHER_TOKEN) => {
                     return Err(Error::Server { server: url.to_string(), reason });
                 }
                 Err(reason) => silent.push(format!("{url}: {reason}")),

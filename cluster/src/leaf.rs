@@ -1,7 +1,7 @@
 //! A leaf as an operator, and its bytes on the wire.
 //!
-//! Of the leaf's slices a task takes those whose number, divided by the number of tasks, leaves the task's number: none is left out and none
-//! taken twice. They run one after the other, each with all threads of the executor.
+//! Task *t* of *n* takes the slices *t*, *t + n*, *t + 2n* and so on, so that each slice is in exactly one task. The slices of a task run one after
+//! the other, each with all threads of the executor.
 //!
 //! | Bytes | Content |
 //! | --- | --- |
@@ -11,6 +11,7 @@
 
 use std::collections::BTreeMap;
 use std::io::Cursor;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
@@ -25,16 +26,17 @@ use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Par
 use datafusion_distributed::DistributedTaskContext;
 use datafusion_proto::physical_plan::{PhysicalExtensionCodec, PhysicalProtoConverterExtension};
 use serde::{Deserialize, Serialize};
+use splay_ipc::StreamReader;
 use splay_sql::{Leaf, Session};
 use splay_store::{CommitPin, Slice};
 
 /// Batches that wait to be sent.
 const BATCHES_WAITING: usize = 2;
 
-/// Most slices of a leaf: a plan that asks for more is none of ours.
+/// The most slices of a leaf. No scheduler asks for more.
 const SLICES_MAX: usize = 1 << 20;
 
-/// Runs the slices of a task. On the scheduler, which has no session for it, it is described and sent alone.
+/// Runs the slices of a task. On the scheduler it has no session: there it is only described and sent.
 #[derive(Debug)]
 pub struct LeafExec {
     leaf: Arc<Leaf>,
@@ -102,10 +104,10 @@ impl ExecutionPlan for LeafExec {
         // Statements run on the session's threads; this one waits for them.
         stream.spawn_blocking(move || {
             for slice in leaf.slices.iter().skip(task.task_index).step_by(task.task_count.max(1)) {
-                let rows = session.run_leaf(&leaf, slice).map_err(failed)?;
+                let rows = session.run_leaf(&leaf, slice).map_err(execution_error)?;
                 for batch in rows {
-                    if sender.blocking_send(batch.map_err(failed)).is_err() {
-                        // Nobody wants the rest.
+                    if sender.blocking_send(batch.map_err(execution_error)).is_err() {
+                        // The statement has ended.
                         return Ok(());
                     }
                 }
@@ -116,8 +118,8 @@ impl ExecutionPlan for LeafExec {
     }
 }
 
-/// An error as the engine carries it to the scheduler: by its text.
-fn failed(error: splay_sql::Error) -> DataFusionError {
+/// An error as datafusion-distributed sends it to the scheduler: as text.
+fn execution_error(error: splay_sql::Error) -> DataFusionError {
     DataFusionError::Execution(format!("an executor: {error}"))
 }
 
@@ -135,7 +137,7 @@ struct LeafDescription {
 /// Leaves as bytes.
 #[derive(Debug, Default)]
 pub struct LeafCodec {
-    /// What runs the leaves that are read; `None` on the scheduler.
+    /// The session that runs the leaves that are read; `None` on the scheduler.
     pub session: Option<Session>,
 }
 
@@ -172,8 +174,10 @@ fn decode(bytes: &[u8]) -> Result<Leaf> {
 }
 
 fn schema_of(bytes: &[u8]) -> Result<SchemaRef> {
-    let reader = arrow::ipc::reader::StreamReader::try_new(Cursor::new(bytes), None).map_err(wrong)?;
-    Ok(reader.schema())
+    // A damaged schema may panic in Arrow's reader.
+    let read =
+        catch_unwind(AssertUnwindSafe(|| StreamReader::try_new(Cursor::new(bytes)).map(|reader| reader.schema())));
+    read.map_err(|_| wrong("its schema breaks Arrow's reader"))?.map_err(wrong)
 }
 
 impl PhysicalExtensionCodec for LeafCodec {
@@ -231,6 +235,20 @@ mod tests {
             (back.text, back.part, back.digest, back.columns)
         );
         assert_eq!((sent.schema, sent.commits, sent.slices), (back.schema, back.commits, back.slices));
+    }
+
+    #[test]
+    fn damaged_bytes_are_a_leaf_or_an_error() {
+        std::panic::set_hook(Box::new(|_| {}));
+        let whole = encode(&leaf()).unwrap();
+        for place in 0..whole.len() {
+            for bit in 0..8 {
+                let mut bytes = whole.clone();
+                bytes[place] ^= 1 << bit;
+                let _ = decode(&bytes);
+            }
+        }
+        let _ = std::panic::take_hook();
     }
 
     #[test]

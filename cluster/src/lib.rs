@@ -1,16 +1,16 @@
 //! Statements of SplayDB on several machines, by datafusion-distributed.
 //!
-//! A scheduler opens the database, cuts each statement into leaves (`splay_sql::Leaf`), and computes what is above them. Executors open the same
+//! A scheduler opens the database, cuts each statement into leaves (`splay_sql::Leaf`), and computes the rest of the plan. Executors open the same
 //! database, in a shared folder or in copies of it, and run leaves over slices of the tables.
 //!
 //! | File | What it has |
 //! | --- | --- |
-//! | `leaf.rs` | a leaf as an operator: what an executor runs, and its bytes on the wire |
-//! | `remote.rs` | a leaf as the scheduler's plan has it: tasks for the executors, their rows as one stream |
+//! | `leaf.rs` | a leaf as an operator of an executor, and its bytes on the wire |
+//! | `remote.rs` | a leaf as an operator of the scheduler: tasks for the executors, their rows as one stream |
 //! | `executor.rs`, `scheduler.rs` | the two servers |
-//! | `executors.rs` | connections to executors, their versions, who answers |
-//! | `token.rs` | the shared token, and who may listen where |
-//! | `client.rs` | a statement for a scheduler |
+//! | `executors.rs` | connections to executors, and which of them answer |
+//! | `token.rs` | the shared token, and the addresses on which a server may listen |
+//! | `client.rs` | a client of a scheduler |
 //! | `args.rs` | the command line |
 
 pub mod args;
@@ -25,5 +25,5 @@ pub mod token;
 
 pub use error::{Error, Result};
 
-/// What executors and their scheduler have to agree on: the build, since leaves are named by what a build makes of a text.
+/// The version that executors and their scheduler must share. A leaf is a part of the plan of a text, so that both must plan alike.
 pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "/leaves-1");

@@ -55,13 +55,13 @@ async fn run(command: Command) -> Result<()> {
 fn session(database: &Path, server: &ServerArguments) -> Result<Session> {
     let database = Database::open(database).map_err(splay_sql::Error::from)?;
     let defaults = SessionSettings::default();
-    let memory_bytes = server.memory_mb.max(64) << 20;
+    let memory_bytes = server.memory_mb.max(64).saturating_mul(1 << 20);
     let threads = server.threads.unwrap_or(defaults.threads).max(1);
     let settings = SessionSettings { memory_bytes, total_memory_bytes: memory_bytes, threads, ..defaults };
     Ok(Session::new(database, settings)?)
 }
 
-/// Listens, and says where on standard output.
+/// Listens, and prints the address on standard output.
 async fn listen(server: &ServerArguments, token: &Token) -> Result<TcpListener> {
     token.check_listening(server.listen)?;
     let io = |source| Error::Io { act: format!("listen on {}", server.listen), source };

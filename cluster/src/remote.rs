@@ -7,8 +7,8 @@
 //!       LeafExec                       on each executor
 //! ```
 //!
-//! - A stream of an executor that breaks off is an error of the statement: its rows are never taken for all.
-//! - The network has a runtime of its own, since the threads of statements have no sockets. Bounded queues are between them.
+//! - If a stream of an executor breaks off, the statement fails: an incomplete answer never counts as a whole one.
+//! - The network has a runtime of its own, since the threads of statements have no sockets. A bounded queue connects them.
 
 use std::sync::Arc;
 
@@ -43,13 +43,13 @@ pub struct RemoteLeafRunner {
     pub executors: Executors,
     /// The executors that answered when the statement began.
     pub statement_executors: StatementExecutors,
-    /// Where the network is.
+    /// The runtime of the network.
     pub network: Handle,
 }
 
 impl RunLeaves for RemoteLeafRunner {
     fn plan(&self, leaf: Leaf) -> Result<Arc<dyn ExecutionPlan>> {
-        // The engine runs a single task where it is planned, so that there are two at least.
+        // datafusion-distributed runs a single task on the scheduler itself, so there are two at least.
         let tasks = self.statement_executors.0.len().min(leaf.slices.len()).max(2);
         let properties = Arc::new(properties(&leaf.schema));
         let (executors, statement_executors, network) =
@@ -140,7 +140,7 @@ impl QueryPlanner for FixedPlanner {
     }
 }
 
-/// The rows of a leaf, run by the engine.
+/// The rows of a leaf, which datafusion-distributed runs.
 async fn distributed(
     leaf: Leaf,
     tasks: usize,

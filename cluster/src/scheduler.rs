@@ -1,7 +1,7 @@
 //! A scheduler: an Arrow Flight server whose tickets are statements.
 //!
-//! `DoGet` with the text of a statement as its ticket gives the rows; all other calls are refused. A statement takes the executors that
-//! answer when it begins. One that dies later ends it with an error, and the next statement goes without it.
+//! `DoGet` with the text of a statement as its ticket returns the rows; all other calls are refused. A statement uses the executors that
+//! answer when it begins. If one dies later, the statement fails, and the next one runs without it.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use futures::{Stream, StreamExt, TryStreamExt};
 use splay_sql::{Answer, RunLeaves, Session, SliceSettings};
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_stream::wrappers::{ReceiverStream, TcpListenerStream};
 use tonic::service::interceptor::InterceptedService;
 use tonic::transport::Server;
@@ -32,18 +32,18 @@ use crate::token::Token;
 /// Batches that wait for a client.
 const BATCHES_WAITING: usize = 4;
 
-/// What a scheduler is made of.
+/// A scheduler, which answers statements.
 #[derive(Debug, Clone)]
 pub struct Scheduler {
     /// The database.
     pub session: Session,
     /// The executors, which run leaves.
     pub executors: Executors,
-    /// Slices for each executor. More even out what slices cost; each costs the planning of its part.
+    /// Slices for each executor. More of them even out their costs; each costs the planning of its part.
     pub slices_per_executor: usize,
     /// Rows of the tables below which another slice costs more than it saves.
     pub slice_rows_min: u64,
-    /// Places of statements. Others wait for one.
+    /// Places of statements that run at a time. Others wait for one.
     pub places: Arc<Semaphore>,
 }
 
@@ -62,11 +62,15 @@ impl Scheduler {
             .map_err(|error| Error::Server { server: "the scheduler".to_owned(), reason: error.to_string() })
     }
 
-    /// Starts a statement.
+    /// Starts a statement at its place, which it holds while it is planned, also if the client gives up meanwhile.
     ///
     /// # Errors
-    /// A status with what is wrong.
-    async fn start(&self, text: String) -> std::result::Result<Answer, Status> {
+    /// A status with the reason.
+    async fn start(
+        &self,
+        text: String,
+        place: OwnedSemaphorePermit,
+    ) -> std::result::Result<(Answer, OwnedSemaphorePermit), Status> {
         let urls = self.executors.alive().await.map_err(|error| Status::failed_precondition(error.to_string()))?;
         let slicing = SliceSettings {
             slices: urls.len().saturating_mul(self.slices_per_executor.max(1)),
@@ -79,12 +83,13 @@ impl Scheduler {
             network: Handle::current(),
         });
         let session = self.session.clone();
-        let started = tokio::task::spawn_blocking(move || session.sql_in_slices(&text, slicing, &run)).await;
-        started.map_err(|error| Status::internal(error.to_string()))?.map_err(|error| failed(&error))
+        let start = move || session.sql_in_slices(&text, slicing, &run).map(|answer| (answer, place));
+        let started = tokio::task::spawn_blocking(start).await;
+        started.map_err(|error| Status::internal(error.to_string()))?.map_err(|error| status_of(&error))
     }
 }
 
-fn failed(error: &splay_sql::Error) -> Status {
+fn status_of(error: &splay_sql::Error) -> Status {
     match error {
         splay_sql::Error::Internal { message } => Status::internal(message.clone()),
         other => Status::invalid_argument(other.to_string()),
@@ -112,13 +117,13 @@ impl FlightService for Scheduler {
             .map_err(|_| Status::invalid_argument("the statement isn't UTF-8"))?;
         let place =
             Arc::clone(&self.places).acquire_owned().await.map_err(|error| Status::unavailable(error.to_string()))?;
-        let answer = self.start(text).await?;
+        let (answer, place) = self.start(text, place).await?;
         let schema = answer.schema();
         let (sender, receiver) = mpsc::channel::<std::result::Result<RecordBatch, FlightError>>(BATCHES_WAITING);
         tokio::task::spawn_blocking(move || {
             let _place = place;
             for batch in answer {
-                let batch = batch.map_err(|error| FlightError::Tonic(Box::new(failed(&error))));
+                let batch = batch.map_err(|error| FlightError::Tonic(Box::new(status_of(&error))));
                 let is_last = batch.is_err();
                 if sender.blocking_send(batch).is_err() || is_last {
                     return;

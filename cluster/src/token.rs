@@ -1,7 +1,7 @@
-//! The shared token, and who may listen where.
+//! The shared token, and the addresses on which a server may listen.
 //!
-//! A cluster has one token, which executors, schedulers and clients read from a file. It goes over the wire as it is: beyond one machine a private
-//! network or a proxy with TLS has to be around it. Without a token a server listens on loopback alone.
+//! A cluster has one token, which executors, schedulers and clients read from a file. It is sent unencrypted: between machines, a private network
+//! or a proxy with TLS has to protect it. Without a token a server listens only on loopback.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -12,8 +12,11 @@ use tonic::{Request, Status};
 
 use crate::error::{Error, Result};
 
-/// Shortest token that is accepted: one that can't be guessed.
+/// The shortest token. Shorter ones could be guessed.
 const LENGTH_MIN: usize = 16;
+
+/// The message of a refusal, by which a scheduler tells it from other failures of an executor.
+pub(crate) const OTHER_TOKEN: &str = "the token of the cluster is another one";
 
 /// The token of a cluster, or that it has none.
 #[derive(Clone, Default)]
@@ -60,13 +63,13 @@ impl Token {
         }
     }
 
-    /// The header that shows it.
+    /// The value of the header `authorization`.
     #[must_use]
     pub fn header(&self) -> Option<&MetadataValue<Ascii>> {
         self.0.as_deref()
     }
 
-    /// Lets a request through that shows the token. The time that it takes doesn't depend on where a wrong one differs.
+    /// Checks that a request has the token, in a time that doesn't depend on the first wrong character.
     ///
     /// # Errors
     /// `Unauthenticated`.
@@ -78,7 +81,7 @@ impl Token {
             shown.iter().zip(token).fold(shown.len() ^ token.len(), |all, (one, other)| all | usize::from(one ^ other));
         match difference {
             0 => Ok(request),
-            _ => Err(Status::unauthenticated("the token of the cluster is another one")),
+            _ => Err(Status::unauthenticated(OTHER_TOKEN)),
         }
     }
 }
@@ -88,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn without_a_token_loopback_alone_is_listened_on() {
+    fn servers_without_a_token_listen_only_on_loopback() {
         let (own, any) = ("127.0.0.1:1".parse().unwrap(), "0.0.0.0:1".parse().unwrap());
         assert!(Token::default().check_listening(own).is_ok());
         assert!(Token::default().check_listening(any).is_err());

@@ -1,15 +1,15 @@
 //! S3, Google Cloud Storage and Azure as object stores of SplayDB, over the crate `object_store`.
 //!
 //! ```no_run
-//! // When the program starts: from now on databases whose splay.toml has such a URL are opened with it.
+//! // Once, when the program starts: databases whose splay.toml has such a URL are opened with it.
 //! splay_stores::register();
 //! let database = splay_store::Database::open("market")?;
 //! # Ok::<(), splay_store::Error>(())
 //! ```
 //!
-//! - Keys, regions and endpoints come from the environment, by the names that the vendors' own tools use. They are in no message.
-//! - A call is one attempt: who calls has retries and a deadline of its own ([`splay_store::object::Retry`]).
-//! - Calls block. They run on two threads of a runtime of their own, so that they may come from any thread, also one of another runtime.
+//! - Keys, regions and endpoints come from the environment, by the names that the vendors' own tools use. No message contains them.
+//! - A call makes one attempt. The caller has retries and a deadline ([`splay_store::object::Retry`]).
+//! - Calls block. They run on two threads of a runtime of their own, so that any thread may make them, also one of another runtime.
 
 use std::future::Future;
 use std::ops::Range;
@@ -26,16 +26,16 @@ use object_store::{ObjectStoreExt, PutMode, PutOptions, PutPayload, RetryConfig}
 use splay_store::object::{ObjectEntry, ObjectError, ObjectFault, ObjectResult, ObjectStore};
 use tokio::runtime::Runtime;
 
-/// The schemes of URLs that are known here.
+/// The schemes of the URLs of these stores.
 pub const SCHEMES: &[&str] = &["s3", "s3a", "gs", "az", "azure", "abfs", "abfss", "adl"];
 
-/// Time for one request with its answer. A segment of 300 MB at 3 MB/s takes as long.
+/// Time for one request with its answer: 360 MB at 3 MB/s, which is more than most segments have.
 const REQUEST_TIMEOUT: &str = "120 seconds";
 
-/// Time until a connection is there.
+/// Time for a connection to open.
 const CONNECT_TIMEOUT: &str = "10 seconds";
 
-/// Makes these stores known to the process.
+/// Registers these stores for the databases of the process.
 pub fn register() {
     splay_store::object::register(SCHEMES, |url| open(url).map(|store| Arc::new(store) as Arc<dyn ObjectStore>));
 }
@@ -43,15 +43,15 @@ pub fn register() {
 /// The store of a URL: `s3://bucket/prefix`, `gs://bucket/prefix`, `az://container/prefix`. Makes no request.
 ///
 /// # Errors
-/// In words: an unknown scheme, or what the environment lacks.
+/// The reason: an unknown scheme, or a setting that the environment lacks.
 pub fn open(url: &str) -> Result<CloudStore, String> {
     open_with(url, &[])
 }
 
-/// The same with options that count more than the environment: names of its variables in small letters, such as `aws_endpoint`.
+/// The same with options that override the environment: names of its variables in small letters, such as `aws_endpoint`.
 ///
 /// # Errors
-/// As [`open`]; for an option that isn't known.
+/// As [`open`]; an unknown option.
 pub fn open_with(url: &str, options: &[(&str, &str)]) -> Result<CloudStore, String> {
     let (scheme, rest) = url.split_once("://").ok_or("it is no URL")?;
     let prefix = rest.split_once('/').map_or("", |(_, prefix)| prefix);
@@ -70,7 +70,7 @@ pub fn open_with(url: &str, options: &[(&str, &str)]) -> Result<CloudStore, Stri
             for (key, value) in options {
                 builder = builder.with_config($key::from_str(key).map_err(message)?, *value);
             }
-            // Attempts and pauses are the caller's.
+            // The caller makes further attempts.
             let retry = RetryConfig { max_retries: 0, ..RetryConfig::default() };
             Arc::new(builder.with_retry(retry).build().map_err(message)?)
         }};
@@ -95,7 +95,7 @@ impl CloudStore {
     /// Any store of the crate `object_store`.
     ///
     /// # Errors
-    /// For a prefix that is none.
+    /// A prefix that no key can begin with.
     pub fn new(store: Arc<dyn object_store::ObjectStore>, prefix: &str) -> Result<CloudStore, String> {
         Ok(CloudStore { store, prefix: Path::parse(prefix).map_err(|error| error.to_string())? })
     }
@@ -138,21 +138,21 @@ impl ObjectStore for CloudStore {
         let (store, path) = (Arc::clone(&self.store), self.path(key)?);
         match wait(async move { store.delete(&path).await }) {
             Err(error) if error.fault == ObjectFault::Absent => Ok(()),
-            done => done,
+            outcome => outcome,
         }
     }
 }
 
-/// Runs a request on the runtime and waits for it. The calling thread may be one of another runtime, which must not run a second one.
+/// Runs a request on the runtime and waits for it. The calling thread may belong to another runtime, which can't run a second one.
 fn wait<T: Send + 'static>(request: impl Future<Output = object_store::Result<T>> + Send + 'static) -> ObjectResult<T> {
-    let (done, answer) = mpsc::sync_channel(1);
+    let (sender, receiver) = mpsc::sync_channel(1);
     runtime()?.spawn(async move {
-        // Whoever has stopped waiting wants no answer.
-        let _ = done.send(request.await);
+        // The thread below waits for as long as this sender lives.
+        let _ = sender.send(request.await);
     });
-    match answer.recv() {
-        Ok(answer) => answer.map_err(failed),
-        Err(_) => Err(ObjectError::new(ObjectFault::Lasting, "the request was given up")),
+    match receiver.recv() {
+        Ok(answer) => answer.map_err(object_error),
+        Err(_) => Err(ObjectError::new(ObjectFault::Lasting, "the request broke off")),
     }
 }
 
@@ -165,20 +165,24 @@ fn runtime() -> ObjectResult<&'static Runtime> {
     RUNTIME.get_or_init(start).as_ref().map_err(|reason| ObjectError::new(ObjectFault::Lasting, reason.clone()))
 }
 
-fn failed(error: object_store::Error) -> ObjectError {
+/// S3's code for an upload that met another request for the same key. There may be no object of the key.
+const CONFLICT_CODE: &str = "ConditionalRequestConflict";
+
+fn object_error(error: object_store::Error) -> ObjectError {
     use object_store::Error as E;
     let fault = match &error {
         E::NotFound { .. } => ObjectFault::Absent,
+        E::AlreadyExists { source, .. } if source.to_string().contains(CONFLICT_CODE) => ObjectFault::Passing,
         E::AlreadyExists { .. } | E::Precondition { .. } => ObjectFault::Exists,
         E::PermissionDenied { .. } | E::Unauthenticated { .. } => ObjectFault::Denied,
-        // What a request came to: the connection, a time-out, a status of the server.
+        // A connection that broke, a time-out, a status of the server.
         E::Generic { .. } => ObjectFault::Passing,
         _ => ObjectFault::Lasting,
     };
     ObjectError::new(fault, without_secrets(&error.to_string()))
 }
 
-/// A text without the parameters of URLs, which may be signatures.
+/// A text without the parameters of its URLs, which may be signatures.
 fn without_secrets(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut hidden = false;
@@ -207,7 +211,20 @@ mod tests {
     }
 
     #[test]
-    fn what_a_url_lacks_is_said() {
+    fn faults_tell_whether_an_object_is_there() {
+        let exists = |source: &str| {
+            let (path, source) = ("a/b".to_owned(), source.to_owned().into());
+            object_error(object_store::Error::AlreadyExists { path, source }).fault
+        };
+        assert_eq!(exists("412 Precondition Failed"), ObjectFault::Exists);
+        assert_eq!(exists("409 Conflict: <Error><Code>BlobAlreadyExists</Code></Error>"), ObjectFault::Exists);
+        // The upload didn't happen, and neither did the other request's if that was a deletion.
+        let conflict = "409 Conflict: <Error><Code>ConditionalRequestConflict</Code></Error>";
+        assert_eq!(exists(conflict), ObjectFault::Passing);
+    }
+
+    #[test]
+    fn a_url_without_a_store_is_refused_by_name() {
         assert!(open("ftp://host/x").unwrap_err().contains("no object store for ftp://"));
         assert!(open("bucket").unwrap_err().contains("no URL"));
     }

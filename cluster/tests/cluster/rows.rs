@@ -66,7 +66,7 @@ fn equal(one: &[Row], other: &[Row]) -> bool {
             .all(|(one, other)| one.len() == other.len() && one.iter().zip(other).all(|(one, other)| one.equals(other)))
 }
 
-/// What differs, if something does. Where the statement orders its rows so that none tie, the order too.
+/// The difference of two answers, if there is one. If the statement orders its rows so that none tie, their order counts.
 pub fn difference(expected: &[RecordBatch], actual: &[RecordBatch], is_ordered: bool) -> Option<String> {
     let (expected, actual) = (rows(expected), rows(actual));
     if is_ordered && !equal(&expected, &actual) {

@@ -1,5 +1,6 @@
 //! One process and a cluster of three executors give the same rows.
 
+use arrow::record_batch::RecordBatch;
 use splay_sql::{Parameters, Session, SessionSettings};
 
 use crate::market;
@@ -7,7 +8,7 @@ use crate::processes::Cluster;
 use crate::rows::difference;
 use crate::statements::{Cut, STATEMENTS};
 
-/// How the cluster says that it cuts a statement.
+/// The way in which the cluster cuts a statement, with its plan.
 fn cut_of(cluster: &Cluster, text: &str) -> (Cut, String) {
     let plan = cluster.ask(&format!("explain {text}")).unwrap();
     let column = arrow::compute::cast(plan[0].column(1), &arrow::datatypes::DataType::Utf8).unwrap();
@@ -64,6 +65,22 @@ fn a_cluster_gives_the_rows_of_one_process() {
         }
     }
     assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), STATEMENTS.len(), wrong.join("\n"));
+}
+
+/// `splay-cluster sql` printed no header for them.
+#[test]
+fn answers_without_rows_have_columns() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("db");
+    market::create(&path);
+    let cluster = Cluster::start(&path);
+    for text in
+        ["select sym, size from trade where size > 100000", "select sym, sector from instrument where sym = '-'"]
+    {
+        let batches = cluster.ask(text).unwrap();
+        assert_eq!(batches.iter().map(RecordBatch::num_rows).sum::<usize>(), 0, "{text}");
+        assert!(!batches.is_empty() && batches.iter().all(|batch| batch.num_columns() == 2), "{text}");
+    }
 }
 
 #[test]

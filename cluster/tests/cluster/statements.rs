@@ -1,6 +1,6 @@
 //! Statements, and how each is cut.
 
-/// How a statement is cut, as its plan says first.
+/// The way in which a statement is cut, which its plan shows first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cut {
     /// As it is, by symbols or by symbols and dates.

@@ -68,7 +68,7 @@ impl<R: Read + Seek> FileReader<R> {
         let place = |block| MessageLocation::new(block, footer_start);
         let dictionaries: Vec<_> = footer.dictionaries().into_iter().flatten().map(place).collect::<Result<_>>()?;
         let batches = footer.recordBatches().into_iter().flatten().map(place).collect::<Result<_>>()?;
-        let messages = Messages::new(SchemaRef::clone(&schema));
+        let messages = Messages::new(Some(SchemaRef::clone(&schema)), usize::MAX);
         let mut reader = FileReader { source, messages, schema, batches, next: 0 };
         for place in dictionaries {
             reader.read(place)?;

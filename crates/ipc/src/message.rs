@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, RecordBatch};
+use arrow::array::{Array, ArrayRef, RecordBatch};
 use arrow::buffer::Buffer;
 use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
@@ -48,16 +48,24 @@ pub fn buffer_sizes(batch: &ipc::RecordBatch<'_>, body: &[u8], bytes_max: usize)
     Ok(sizes)
 }
 
-/// What messages have said so far.
-#[derive(Debug, Default)]
+/// The state of a reader: the schema and the dictionaries of the messages so far.
+#[derive(Debug)]
 pub(crate) struct Messages {
     schema: Option<SchemaRef>,
     dictionaries: HashMap<i64, ArrayRef>,
+    /// Bytes that the messages so far have unpacked to.
+    bytes_unpacked: usize,
+    /// Bytes that all messages together may unpack to.
+    bytes_max: usize,
 }
 
 impl Messages {
-    pub(crate) fn new(schema: SchemaRef) -> Messages {
-        Messages { schema: Some(schema), dictionaries: HashMap::new() }
+    pub(crate) fn new(schema: Option<SchemaRef>, bytes_max: usize) -> Messages {
+        Messages { schema, dictionaries: HashMap::new(), bytes_unpacked: 0, bytes_max }
+    }
+
+    pub(crate) fn bytes_unpacked(&self) -> usize {
+        self.bytes_unpacked
     }
 
     pub(crate) fn schema(&self) -> Option<&SchemaRef> {
@@ -80,14 +88,18 @@ impl Messages {
             }
             MessageHeader::DictionaryBatch => {
                 let dictionary = message.header_as_dictionary_batch().ok_or(missing)?;
-                check_memory(&dictionary.data().ok_or(Error::Damaged("a dictionary without values"))?, body)?;
+                let values = dictionary.data().ok_or(Error::Damaged("a dictionary without values"))?;
+                // The reader makes one dictionary of both, and earlier rows keep the one before.
+                let copied = if dictionary.isDelta() { self.dictionaries.get(&dictionary.id()) } else { None };
+                let copied = copied.map_or(0, |dictionary| dictionary.get_array_memory_size());
+                self.check_memory(&values, body, copied)?;
                 let schema = self.schema.as_ref().ok_or(Error::Damaged("a dictionary before its schema"))?;
                 read_dictionary(body, dictionary, schema, &mut self.dictionaries, &message.version())?;
                 Ok(None)
             }
             MessageHeader::RecordBatch => {
                 let batch = message.header_as_record_batch().ok_or(missing)?;
-                check_memory(&batch, body)?;
+                self.check_memory(&batch, body, 0)?;
                 let schema = self.schema.as_ref().ok_or(Error::Damaged("rows before their schema"))?;
                 let schema = Arc::clone(schema);
                 Ok(Some(read_record_batch(body, batch, schema, &self.dictionaries, None, &message.version())?))
@@ -95,17 +107,24 @@ impl Messages {
             _ => Err(Error::Damaged("a message that is neither schema nor rows")),
         }
     }
+
+    /// Checks that the buffers of a message lie within it, that all messages so far unpack to what is allowed, and that there is memory for
+    /// this one. `copied` bytes of an earlier message are copied with it.
+    fn check_memory(&mut self, batch: &ipc::RecordBatch<'_>, body: &[u8], copied: usize) -> Result<()> {
+        let bytes_left = self.bytes_max.saturating_sub(self.bytes_unpacked);
+        let bytes = buffer_sizes(batch, body, bytes_left)?.into_iter().fold(copied, usize::saturating_add);
+        if bytes > bytes_left {
+            return Err(Error::TooLarge { bytes, limit: Some(bytes_left) });
+        }
+        let mut memory = Vec::<u8>::new();
+        memory.try_reserve_exact(bytes).map_err(|_| Error::TooLarge { bytes, limit: None })?;
+        self.bytes_unpacked = self.bytes_unpacked.saturating_add(bytes);
+        Ok(())
+    }
 }
 
 /// The header of a message.
 pub(crate) fn root_as_message(header: &[u8]) -> Result<ipc::Message<'_>> {
     let root = ipc::root_as_message(header);
     root.map_err(|error| ArrowError::ParseError(format!("the header of a message is damaged: {error}")).into())
-}
-
-/// Whether the buffers of a message lie within it, and there is memory for what they unpack to.
-fn check_memory(batch: &ipc::RecordBatch<'_>, body: &[u8]) -> Result<()> {
-    let bytes = buffer_sizes(batch, body, usize::MAX)?.into_iter().fold(0, usize::saturating_add);
-    let mut memory = Vec::<u8>::new();
-    memory.try_reserve_exact(bytes).map_err(|_| Error::TooLarge { bytes, limit: None })
 }

@@ -30,8 +30,17 @@ impl<R: Read> StreamReader<R> {
     ///
     /// # Errors
     /// As [`Error`] says.
-    pub fn try_new(mut source: R) -> Result<StreamReader<R>> {
-        let (mut messages, mut bytes_read) = (Messages::default(), 0);
+    pub fn try_new(source: R) -> Result<StreamReader<R>> {
+        StreamReader::with_bytes_max(source, usize::MAX)
+    }
+
+    /// A reader whose messages, dictionaries and rows together, may unpack to so many bytes. A message beyond them is an error before it is
+    /// unpacked.
+    ///
+    /// # Errors
+    /// As [`Error`] says.
+    pub fn with_bytes_max(mut source: R, bytes_max: usize) -> Result<StreamReader<R>> {
+        let (mut messages, mut bytes_read) = (Messages::new(None, bytes_max), 0);
         loop {
             let Some((header, body)) = message(&mut source, &mut bytes_read)? else {
                 return Err(Error::Damaged("it ends before its schema"));
@@ -52,6 +61,11 @@ impl<R: Read> StreamReader<R> {
     /// Bytes that were read so far.
     pub fn bytes_read(&self) -> u64 {
         self.bytes_read
+    }
+
+    /// Bytes that the messages so far have unpacked to.
+    pub fn bytes_unpacked(&self) -> usize {
+        self.messages.bytes_unpacked()
     }
 
     fn batch(&mut self) -> Result<Option<RecordBatch>> {

@@ -1,4 +1,4 @@
-//! Records that are no rows as records of another topic, with where they are from and why.
+//! Dead letters as records of a topic, with their origin and the reason in headers.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::{BaseRecord, DeliveryResult, Producer, ProducerContext, ThreadedProducer};
 use splay_records::dead_letters::{DeadLetter, DeadLetters};
 
-/// How long a delivery is waited for.
+/// The longest wait for a delivery.
 const DELIVERY: Duration = Duration::from_secs(30);
 
-/// A topic. A record may be in it twice, after a start: its headers say which it is.
+/// A topic of dead letters. After a restart a record may be in it twice; its headers tell which record it is.
 pub struct DeadLetterTopic {
     topic: String,
     producer: ThreadedProducer<Deliveries>,
@@ -22,7 +22,7 @@ impl std::fmt::Debug for DeadLetterTopic {
     }
 }
 
-/// Tells who waits what became of his record.
+/// Tells the waiting thread the outcome of its delivery.
 struct Deliveries;
 
 impl rdkafka::ClientContext for Deliveries {}

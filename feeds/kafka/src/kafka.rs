@@ -1,8 +1,8 @@
 //! Consumers: from the positions that the server has to threads that make rows, one for each partition.
 //!
-//! In a [session](crate::session) one thread polls librdkafka and puts records into the mailboxes of the partitions, each of which may hold its share of the memory. A
-//! partition whose mailbox is full is paused, which the others don't feel. If a partition's position turns out to be another one than was
-//! thought, the whole session ends and another begins with a new consumer: nothing that the old one had fetched can come into it.
+//! In a [session](crate::session) one thread polls librdkafka and puts records into the mailboxes of the partitions, each of which has a share of
+//! the memory. A partition whose mailbox is full is paused, and the others continue. If the server has another position of a partition than the
+//! session assumes, the whole session ends and another begins with a new consumer, which has no records that the old one had fetched.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -28,10 +28,10 @@ use crate::session::Session;
 use crate::settings::{OnGap, OnLostPosition, Settings, Start, TopicSettings};
 use crate::stop::StopSignal;
 
-/// How long brokers may take to tell something.
+/// The longest wait for an answer of the brokers.
 const BROKERS: Duration = Duration::from_secs(10);
 
-/// A session that lasted this long was none that ends at once.
+/// After a session that lasted longer than this, the next wait is the first one again.
 const LONG: Duration = Duration::from_secs(60);
 
 /// Partitions that a process reads.
@@ -117,7 +117,7 @@ impl Feeds {
     /// Reads until the stop signal is set.
     ///
     /// # Errors
-    /// What a person has to do something about.
+    /// A failure that a person has to end.
     pub fn run(&self) -> Result<(), String> {
         let mut wait = Duration::from_millis(200);
         loop {
@@ -248,7 +248,7 @@ impl Feeds {
                 let settings = Arc::new(TopicSettings { name, ..topic.clone() });
                 starts.extend(self.partition_starts(asking, &settings, &partitions)?);
             }
-            // What has come to a feed that was there before begins with it.
+            // The partitions and topics that were added to a feed that has read others are read from their first record.
             let is_known = starts.iter().any(|(_, start)| start.last.is_some());
             let start = if is_known { Start::Earliest } else { topic.start };
             for (mut assignment, partition_start) in starts {
@@ -290,7 +290,7 @@ impl Feeds {
         Ok(topics)
     }
 
-    /// Where the reading of a topic's partitions starts.
+    /// The starts of a topic's partitions.
     fn partition_starts(
         &self,
         asking: &FeedConsumer,
@@ -316,11 +316,11 @@ impl Feeds {
         let settings = &self.settings.dead_letters;
         let failed = |reason| FeedEnd::Failed(format!("dead letters: {reason}"));
         if let Some(file) = &settings.file {
-            let is_behind = |topic: &str, partition: Option<i32>, offset: u64| {
+            let may_come_again = |topic: &str, partition: Option<i32>, offset: u64| {
                 let is_of = |one: &&Assignment| Some(one.partition) == partition && one.settings.name == topic;
                 assignments.iter().find(is_of).is_some_and(|one| offset >= one.position)
             };
-            return Ok(Box::new(DeadLetterFile::open(file, is_behind).map_err(failed)?));
+            return Ok(Box::new(DeadLetterFile::open(file, may_come_again).map_err(failed)?));
         }
         match &settings.topic {
             Some(topic) => {
@@ -332,7 +332,7 @@ impl Feeds {
     }
 }
 
-/// What decides where the reading of a partition starts.
+/// The offsets that decide where the reading of a partition starts.
 #[derive(Debug, Clone, Copy)]
 pub struct PartitionStart {
     /// The first offset that Kafka has.
@@ -349,7 +349,7 @@ impl PartitionStart {
     /// The first offset that is to be read.
     ///
     /// # Errors
-    /// What a person has to decide.
+    /// A decision that a person has to make.
     pub fn next(&self, topic: &TopicSettings, start: Start) -> Result<u64, String> {
         let start = match start {
             Start::Earliest => self.first,

@@ -84,7 +84,7 @@ fn run(arguments: &Arguments) -> Result<(), String> {
         let of_page = Arc::clone(&metrics);
         serve(TcpListener::bind(address).map_err(cannot)?, move || of_page.page()).map_err(cannot)?;
     }
-    signals::hear(Arc::clone(&stop), give_up).map_err(|error| format!("signals: {error}"))?;
+    signals::handle(Arc::clone(&stop), give_up).map_err(|error| format!("signals: {error}"))?;
     if log_seconds > 0 {
         let metrics = Arc::clone(&metrics);
         std::thread::spawn(move || {

@@ -16,7 +16,7 @@ const CACHED_MAX: usize = 10_000;
 /// Schemas that one may name, with those that these name.
 const REFERENCES_MAX: usize = 64;
 
-/// What the registry says when it doesn't have a schema, a subject or a version.
+/// The registry's codes for a schema, a subject or a version that it doesn't have.
 const NONE_CODES: [i64; 3] = [40_401, 40_402, 40_403];
 
 /// A schema, and the types of others that it names.
@@ -37,7 +37,7 @@ pub enum SchemaError {
     Later(String),
 }
 
-/// Where schemas come from.
+/// A source of schemas.
 pub trait Schemas: Send + Sync + std::fmt::Debug {
     /// The schema of a number.
     ///

@@ -18,19 +18,19 @@ use crate::kafka::{Assignment, FeedConsumer, Feeds};
 use crate::mailbox::{Mailbox, MessageSize, OwnedRecord};
 use crate::partition::{Feed, FeedEnd, Partition};
 use crate::server::{QueryFailure, Reply, RowsMessage, Server, Sink};
-use crate::settings::TopicSettings;
+use crate::settings::{BatchSettings, TopicSettings};
 use crate::stop::StopSignal;
 
-/// How often it is looked whether topics have more partitions, or tables other columns.
+/// Time between two checks of the topics' partitions and the tables' columns.
 const LOOK: Duration = Duration::from_secs(60);
 
-/// How often positions are committed to Kafka.
+/// Time between two commits of positions to Kafka.
 const COMMIT: Duration = Duration::from_secs(5);
 
-/// How often the polling thread looks after the others.
+/// Time between two checks of the partitions' threads.
 const TURN: Duration = Duration::from_millis(20);
 
-/// Records that are polled before they are put into mailboxes; fewer if no more are there.
+/// The most records that are polled before they are put into mailboxes.
 const POLLED_MAX: usize = 256;
 
 /// Stack of a partition's thread.
@@ -87,7 +87,7 @@ impl Sink for PartitionSink<'_> {
 }
 
 impl Session<'_> {
-    /// Works until the stop signal is set, or a partition can't go on.
+    /// Works until the stop signal is set, or a partition can't continue.
     pub(crate) fn run(&self) -> Result<(), FeedEnd> {
         let news = Mutex::new(None);
         std::thread::scope(|scope| {
@@ -130,7 +130,7 @@ impl Session<'_> {
         Ok(PartitionWorker { assignment, mailbox, polled: Vec::new(), thread: Some(thread), is_paused: false })
     }
 
-    /// Ends all threads. What a person has to know goes before everything else.
+    /// Ends all threads. A failure that a person has to end takes precedence.
     fn join(&self, workers: &mut [PartitionWorker<'_>], mut ended: Result<(), FeedEnd>) -> Result<(), FeedEnd> {
         workers.iter().for_each(|worker| worker.mailbox.close());
         for thread in workers.iter_mut().filter_map(|worker| worker.thread.take()) {
@@ -145,7 +145,7 @@ impl Session<'_> {
         ended
     }
 
-    /// Gives records to the partitions until something ends it.
+    /// Gives records to the partitions until the stop signal is set, a partition's thread has ended, or a change makes a restart necessary.
     fn poll(&self, workers: &mut [PartitionWorker<'_>], news: &Mutex<Option<String>>) -> Result<(), FeedEnd> {
         let mut places: HashMap<String, HashMap<i32, usize>> = HashMap::new();
         for (place, worker) in workers.iter().enumerate() {
@@ -195,7 +195,7 @@ impl Session<'_> {
         }
     }
 
-    /// Puts what was polled of a partition into its mailbox, and pauses it if that is full.
+    /// Puts the polled records of a partition into its mailbox, and pauses the partition if the mailbox is full.
     fn deliver(&self, worker: &mut PartitionWorker<'_>) -> Result<(), FeedEnd> {
         if worker.mailbox.push(worker.polled.drain(..)) > self.share && !worker.is_paused {
             let list = self.list_of(worker)?;
@@ -224,7 +224,7 @@ impl Session<'_> {
         Ok(list)
     }
 
-    /// Tells Kafka the positions, for those who watch lags. The server has them; if this fails, nothing is lost.
+    /// Commits the positions to Kafka, for tools that watch lags. The feed itself reads them from the server, so nothing is lost if this fails.
     fn commit(&self, mode: CommitMode) {
         let mut list = TopicPartitionList::new();
         for ((topic, partition), progress) in self.feeds.metrics.progress() {
@@ -241,7 +241,7 @@ impl Session<'_> {
         }
     }
 
-    /// Looks now and then whether topics have more partitions, or tables other columns.
+    /// Checks at intervals whether topics have more partitions, or tables other columns.
     fn watch(&self, news: &Mutex<Option<String>>) {
         let is_over = || self.is_over.load(Ordering::SeqCst) || self.feeds.stop.is_set();
         while self.feeds.stop.wait_unless(LOOK, is_over) && !is_over() {
@@ -284,7 +284,8 @@ impl Session<'_> {
             topic: &topic.name,
             partition: Some(assignment.partition),
             producer: &assignment.producer,
-            batch: topic.batch,
+            // Records that were decoded wait beside those of the mailbox, and not more of them.
+            batch: BatchSettings { bytes: topic.batch.bytes.min(self.share), ..topic.batch },
             on_error: feeds.settings.on_error,
             in_a_row_max: feeds.settings.dead_letters.in_a_row_max.0,
         };
@@ -320,7 +321,7 @@ impl Session<'_> {
             feed.tick(Instant::now())?;
             self.feeds.metrics.stored(feed.topic(), feed.partition().unwrap_or(0), feed.position());
         }
-        // What waits goes along, if the process ends in good order.
+        // The rows that wait are sent if the process ends by the stop signal.
         if self.feeds.stop.is_set() { feed.flush() } else { Ok(()) }
     }
 }
@@ -336,7 +337,7 @@ fn owned_record(message: &BorrowedMessage<'_>) -> Result<OwnedRecord, FeedEnd> {
     })
 }
 
-/// What librdkafka says. Most of it passes, and it tries again by itself.
+/// Handles an error of librdkafka, which recovers from most of them by itself.
 fn of_kafka(error: &KafkaError) -> Result<(), FeedEnd> {
     match error {
         KafkaError::PartitionEOF(_) => Ok(()),

@@ -1,4 +1,4 @@
-//! What is read and where it goes: a TOML file (docs/guide/kafka.md).
+//! The settings: a TOML file with topics, tables and the server (docs/guide/kafka.md).
 //!
 //! Secrets aren't in it: it names the environment variables that hold them.
 
@@ -35,19 +35,19 @@ const SECRET: [&str; 5] = ["password", "secret", "key.pem", "oauthbearer.config"
 pub struct Settings {
     /// The feed's name, a part of its producers' names: with another one, all is read anew.
     pub name: String,
-    /// What is done about a record that is no row.
+    /// The treatment of a record that is no row.
     #[serde(default)]
     pub on_error: OnError,
-    /// Where rows go.
+    /// The server that rows are sent to.
     pub server: ServerSettings,
-    /// Where records come from.
+    /// The brokers.
     pub kafka: KafkaSettings,
-    /// Where Avro's schemas come from.
+    /// The registry of Avro's schemas.
     pub registry: Option<Access>,
-    /// Where records go that are no rows.
+    /// The file or topic of records that are no rows.
     #[serde(default)]
     pub dead_letters: DeadLetterSettings,
-    /// What is told of it all.
+    /// The log's numbers and the page for Prometheus.
     #[serde(default)]
     pub metrics: MetricsSettings,
     /// The topics.
@@ -55,7 +55,7 @@ pub struct Settings {
     pub topics: Vec<TopicSettings>,
 }
 
-/// Where records come from.
+/// The brokers.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KafkaSettings {
@@ -74,7 +74,7 @@ pub struct KafkaSettings {
     pub secrets: BTreeMap<String, String>,
 }
 
-/// Where records go that are no rows.
+/// The file or topic of records that are no rows.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeadLetterSettings {
@@ -82,12 +82,12 @@ pub struct DeadLetterSettings {
     pub file: Option<PathBuf>,
     /// A topic.
     pub topic: Option<String>,
-    /// So many bad records of a partition behind each other stop the feed: then it isn't the records.
+    /// Consecutive bad records of a partition after which the feed ends, since the settings are more likely wrong than the records.
     #[serde(default = "DeadLetterSettings::in_a_row_max")]
     pub in_a_row_max: ConsecutiveBadRecordsMax,
 }
 
-/// So many bad records in a row stop the feed.
+/// Consecutive bad records of a partition after which the feed ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub struct ConsecutiveBadRecordsMax(pub u64);
 
@@ -111,39 +111,39 @@ pub struct TopicSettings {
     pub name: String,
     /// The table that its records are rows of.
     pub table: String,
-    /// What records hold.
+    /// The format of its records.
     pub format: Format,
     /// The partitions; else all.
     #[serde(default)]
     pub partitions: Vec<i32>,
-    /// Where a partition begins of which the server has nothing.
+    /// The start of a partition of which the server has nothing.
     #[serde(default)]
     pub start: Start,
-    /// What is done if the server doesn't know a partition that was read before.
+    /// The treatment of a partition that was read before and that the server doesn't know.
     #[serde(default)]
     pub forgotten: OnLostPosition,
-    /// What is done if records are gone from Kafka before they were read.
+    /// The treatment of records that are gone from Kafka before they were read.
     #[serde(default)]
     pub on_gap: OnGap,
     /// Columns and where their values come from; else fields of the columns' names.
     #[serde(default)]
     pub columns: BTreeMap<String, Source>,
-    /// What numbers count in timestamp columns.
+    /// The unit of numbers in timestamp columns.
     pub time_unit: Option<Unit>,
     /// The same by column.
     #[serde(default)]
     pub units: BTreeMap<String, Unit>,
-    /// What is done about fields that no column takes.
+    /// The treatment of fields that no column takes.
     #[serde(default)]
     pub unknown_fields: UnknownFields,
-    /// How the table is made if there is none.
+    /// The table to make if there is none.
     pub create: Option<CreateSettings>,
-    /// How large batches are.
+    /// Limits of a batch.
     #[serde(default)]
     pub batch: BatchSettings,
 }
 
-/// What records hold.
+/// The format of records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Format {
@@ -155,7 +155,7 @@ pub enum Format {
     Arrow,
 }
 
-/// Where a partition begins of which the server has nothing.
+/// The start of a partition of which the server has nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Start {
@@ -166,7 +166,7 @@ pub enum Start {
     Latest,
 }
 
-/// What is done if the group has a position, and the server has none: it is another database, or has forgotten the producer.
+/// The treatment of a partition of which the group has a position and the server has none: it is another database, or has forgotten the producer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OnLostPosition {
@@ -179,7 +179,7 @@ pub enum OnLostPosition {
     Start,
 }
 
-/// What is done if records are gone from Kafka before they were read.
+/// The treatment of records that are gone from Kafka before they were read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OnGap {
@@ -190,7 +190,7 @@ pub enum OnGap {
     Skip,
 }
 
-/// Where a column's values come from.
+/// The source of a column's values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
     /// A field, by its path: `data.price`.
@@ -234,7 +234,7 @@ impl Settings {
     /// Reads a file. Paths in it are relative to its folder.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The fault of the settings.
     pub fn read(file: &Path) -> Result<Settings, String> {
         let text = std::fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
         let mut settings = Settings::parse(&text).map_err(|error| format!("{}: {error}", file.display()))?;
@@ -248,17 +248,17 @@ impl Settings {
     /// Settings of a text.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The fault of the settings.
     pub fn parse(text: &str) -> Result<Settings, String> {
         let settings: Settings = toml::from_str(text).map_err(|error| error.to_string())?;
         settings.validate()?;
         Ok(settings)
     }
 
-    /// Looks whether the settings hold together.
+    /// Checks that the settings are consistent.
     ///
     /// # Errors
-    /// What is wrong.
+    /// The fault of the settings.
     pub fn validate(&self) -> Result<(), String> {
         if self.name.is_empty() || self.name.contains('/') {
             return Err("name: one or more characters, without /".to_owned());

@@ -1,8 +1,8 @@
 //! A table's columns, and values on their way into them.
 //!
-//! [`Cell`] is what a record has, as it has it. [`Column::value`] makes of it what the column holds, or says why it can't: whole numbers and
-//! decimals exactly, texts to the nearest float. Only when all values of a row are there is the row added to [`Rows`], so that a bad record
-//! leaves nothing behind.
+//! [`Cell`] is a value as a record has it. [`Column::value`] converts it to the column's type, or returns the reason why it can't: whole
+//! numbers and decimals exactly, texts to the nearest float. A row is added to [`Rows`] once all of its values are converted, so that a bad
+//! record leaves nothing behind.
 
 use std::borrow::Cow;
 use std::str::FromStr;
@@ -143,9 +143,9 @@ impl ColumnType {
 pub struct Column {
     /// Its name.
     pub name: String,
-    /// What it holds.
+    /// Its type.
     pub kind: ColumnType,
-    /// What numbers count that go into it, if it is a timestamp.
+    /// The unit of numbers in it, if it is a timestamp.
     pub unit: Option<Unit>,
     /// Whether it is the table's time, which every row has.
     pub is_time: bool,
@@ -176,7 +176,7 @@ pub enum Cell<'a> {
     TimeOfDay(i64),
     /// Numbers, such as the levels of a book.
     Floats(Vec<Option<f64>>),
-    /// What no column holds, by its name.
+    /// A value that no column holds, by its name.
     Other(&'static str),
 }
 
@@ -198,7 +198,7 @@ pub enum Value<'a> {
 }
 
 impl Column {
-    /// What the column holds of a cell.
+    /// The value that the column holds for a cell.
     ///
     /// # Errors
     /// Why it can't hold it, with the name of the column.
@@ -265,9 +265,7 @@ impl Column {
 
     fn float(&self, cell: &Cell<'_>) -> Result<Value<'static>, String> {
         let is_single = self.kind == ColumnType::Float32;
-        let of_text = |text: &str| -> Option<f64> {
-            if is_single { text.parse::<f32>().ok().map(f64::from) } else { text.parse().ok() }
-        };
+        let of_text = |text: &str| if is_single { float_of::<f32>(text) } else { float_of::<f64>(text) };
         let number = match cell {
             Cell::Number(text) => of_text(text),
             Cell::Text(text) => of_text(text),
@@ -356,7 +354,7 @@ impl Column {
     }
 }
 
-/// A cell for an error, cut to a length that fits a line.
+/// A cell in an error, cut to a length that fits a line.
 fn shown(cell: &Cell<'_>) -> String {
     let cut = |text: &str| match text.char_indices().nth(60) {
         Some((end, _)) => format!("{}…", &text[..end]),
@@ -376,6 +374,13 @@ fn shown(cell: &Cell<'_>) -> String {
         Cell::Floats(items) => format!("an array of {} numbers", items.len()),
         Cell::Other(name) => (*name).to_owned(),
     }
+}
+
+/// The float of type `F` that is nearest to a text; none if the number is beyond the type's range. Infinity itself is written without digits.
+#[must_use]
+pub fn float_of<F: FromStr + Into<f64>>(text: &str) -> Option<f64> {
+    let number: f64 = text.parse::<F>().ok()?.into();
+    (number.is_finite() || !text.bytes().any(|byte| byte.is_ascii_digit())).then_some(number)
 }
 
 fn whole(text: &str) -> Option<i128> {
@@ -570,7 +575,7 @@ impl Rows {
         self.rows += 1;
     }
 
-    /// How many there are.
+    /// The number of rows.
     #[must_use]
     pub fn len(&self) -> usize {
         self.rows

@@ -1,4 +1,4 @@
-//! Records that are no rows: lines of a file, with where they are from and why.
+//! Dead letters: records that are no rows, as lines of a file, each with its origin and the reason.
 
 use std::collections::HashSet;
 use std::fs::{File, OpenOptions};
@@ -10,13 +10,13 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::json;
 
-/// A line longer than this is none of ours.
+/// The longest line that is read. A file with a longer one is refused, so that nothing of it is taken for the rest of a crash and cut off.
 const LINE_BYTES_MAX: u64 = 256 << 20;
 
 /// A record that is no row.
 #[derive(Debug, Clone, Copy)]
 pub struct DeadLetter<'a> {
-    /// What it is of: a topic, or a feed that has no partitions.
+    /// Its topic, or its feed where there are no partitions.
     pub topic: &'a str,
     /// Its partition, where there are such.
     pub partition: Option<i32>,
@@ -24,22 +24,22 @@ pub struct DeadLetter<'a> {
     pub offset: u64,
     /// Its key, where it is known.
     pub key: Option<&'a [u8]>,
-    /// What it holds.
+    /// Its value.
     pub payload: &'a [u8],
-    /// What is wrong with it.
+    /// Why it is no row.
     pub reason: &'a str,
 }
 
-/// Where dead letters go.
+/// A store of dead letters.
 pub trait DeadLetters: Send + Sync {
-    /// Writes one, so that it survives what happens next.
+    /// Writes one durably.
     ///
     /// # Errors
-    /// Why it isn't written, or may not be.
+    /// Why it may not be written. It is to be written again then.
     fn write(&self, letter: &DeadLetter<'_>) -> Result<(), String>;
 }
 
-/// None, where the feed stops before the first.
+/// A store that takes none, for feeds that stop before the first bad record.
 #[derive(Debug)]
 pub struct NoDeadLetters;
 
@@ -49,7 +49,7 @@ impl DeadLetters for NoDeadLetters {
     }
 }
 
-/// A file of JSON lines. A record is in it once: one that is read again after a start is known.
+/// A file of JSON lines. A record that is read again after a start isn't written a second time.
 #[derive(Debug)]
 pub struct DeadLetterFile {
     path: PathBuf,
@@ -59,19 +59,30 @@ pub struct DeadLetterFile {
 #[derive(Debug)]
 struct FileState {
     file: File,
-    /// Where the last whole line ends.
+    /// The end of the last whole line.
     end: u64,
-    /// Digests would do; there are as many as there are bad records behind the positions of their partitions.
+    /// Topic, partition and offset of the records that may be read again: those of the file that aren't before their partition's position.
     written: HashSet<(String, Option<i32>, u64)>,
 }
 
 impl DeadLetterFile {
-    /// Opens or makes the file, and learns which records are in it behind the positions of their partitions, as `is_behind` says of topic,
-    /// partition and offset. A line that a crash has cut off is removed.
+    /// Opens or makes the file, and finds the records in it that may be read again, which `may_come_again` tells from topic, partition and
+    /// offset. Removes a last line that a crash has cut off.
     ///
     /// # Errors
-    /// What the operating system says; lines that are none of ours.
-    pub fn open(path: &Path, is_behind: impl Fn(&str, Option<i32>, u64) -> bool) -> Result<DeadLetterFile, String> {
+    /// Those of the operating system; a line that is no dead letter.
+    pub fn open(
+        path: &Path,
+        may_come_again: impl Fn(&str, Option<i32>, u64) -> bool,
+    ) -> Result<DeadLetterFile, String> {
+        DeadLetterFile::open_with(path, may_come_again, LINE_BYTES_MAX)
+    }
+
+    fn open_with(
+        path: &Path,
+        may_come_again: impl Fn(&str, Option<i32>, u64) -> bool,
+        line_bytes_max: u64,
+    ) -> Result<DeadLetterFile, String> {
         let with_path = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
         let opened = OpenOptions::new().read(true).append(true).create(true).open(path);
         let file = opened.map_err(|error| with_path(&error))?;
@@ -83,8 +94,11 @@ impl DeadLetterFile {
         loop {
             line.clear();
             let read =
-                reader.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut line).map_err(|error| with_path(&error))?;
-            if read == 0 || line.last() != Some(&b'\n') {
+                reader.by_ref().take(line_bytes_max).read_until(b'\n', &mut line).map_err(|error| with_path(&error))?;
+            if line.last() != Some(&b'\n') {
+                if read as u64 == line_bytes_max {
+                    return Err(with_path(&format!("byte {end} begins a line of more than {line_bytes_max} bytes")));
+                }
                 break;
             }
             let letter: serde_json::Value = serde_json::from_slice(&line)
@@ -95,7 +109,7 @@ impl DeadLetterFile {
             };
             let partition =
                 letter["partition"].as_i64().map(i32::try_from).transpose().map_err(|error| with_path(&error))?;
-            if is_behind(topic, partition, offset) {
+            if may_come_again(topic, partition, offset) {
                 written.insert((topic.to_owned(), partition, offset));
             }
             end += read as u64;
@@ -126,7 +140,7 @@ impl DeadLetters for DeadLetterFile {
         let mut line = json(letter).to_string();
         line.push('\n');
         let with_path = |error: &dyn std::fmt::Display| format!("{}: {error}", self.path.display());
-        // What an attempt left that failed midway.
+        // An attempt that failed may have left a part of a line.
         let end = state.end;
         if state.file.seek(SeekFrom::End(0)).map_err(|error| with_path(&error))? != end {
             state.file.set_len(end).map_err(|error| with_path(&error))?;
@@ -141,7 +155,7 @@ impl DeadLetters for DeadLetterFile {
     }
 }
 
-/// A letter as JSON. What is no text is in base64.
+/// A letter as JSON. Bytes that are no UTF-8 are in base64.
 fn json(letter: &DeadLetter<'_>) -> serde_json::Value {
     let mut line = match letter.partition {
         Some(partition) => json!({ "topic": letter.topic, "partition": partition }),

@@ -1,4 +1,4 @@
-//! What makes rows of records.
+//! Decoders: they make rows of records.
 
 use arrow::array::RecordBatch;
 
@@ -11,16 +11,16 @@ pub struct Record<'a> {
     pub time_ns: Option<i128>,
     /// The key.
     pub key: Option<&'a [u8]>,
-    /// What it holds; none of a tombstone.
+    /// The value; none of a tombstone.
     pub payload: Option<&'a [u8]>,
 }
 
 /// Why no rows could be made of a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DecodeFailure {
-    /// It never will be.
+    /// The record is no row, and stays none.
     Invalid(String),
-    /// What is needed for it, a schema, can't be had now.
+    /// A schema that the record needs can't be fetched now.
     Unavailable(String),
     /// Its rows have other columns than those that wait, which have to go first.
     OtherColumns,
@@ -34,7 +34,7 @@ impl From<String> for DecodeFailure {
 
 /// Makes rows of records, and keeps them until they are taken.
 pub trait Decode {
-    /// Adds a record's rows, all of them or none, and says how many.
+    /// Adds a record's rows, all of them or none, and returns their number.
     ///
     /// # Errors
     /// As [`DecodeFailure`] says.
@@ -43,7 +43,12 @@ pub trait Decode {
     /// Rows that wait.
     fn rows(&self) -> usize;
 
-    /// The rows that wait, of which none are left. Without any, a batch without rows.
+    /// Bytes that the rows that wait take in memory, if records unpack to more than they have.
+    fn bytes(&self) -> usize {
+        0
+    }
+
+    /// Takes the rows that wait. Without any, a batch without rows.
     ///
     /// # Errors
     /// Arrow's; there is none for rows of fitted values.

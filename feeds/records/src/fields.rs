@@ -1,7 +1,7 @@
 //! Names of fields, and the columns that their values go to.
 //!
-//! Records of a topic or a feed have their fields in one order, so a name is looked for behind the last one that was found: one comparison of texts
-//! for each field.
+//! Records of a topic or a feed have their fields in one order. So the search for a name begins after the last one that was found, and takes one
+//! comparison of texts for each field.
 
 /// A tree of names: `data.price` is the field `price` of the field `data`.
 #[derive(Debug, Default)]
@@ -52,12 +52,12 @@ impl Fields {
         }
     }
 
-    /// From now on names match without regard to case, as columns do.
+    /// Makes names match without regard to case, as those of columns do.
     pub fn fold_case(&mut self) {
         self.is_folded = true;
     }
 
-    /// A field by its name, with its place. `next` is where to look first; it is left behind what was found.
+    /// A field by its name, with its place. The search begins at `next`, which is then set to the place after the field.
     pub fn find(&self, name: &str, next: &mut usize) -> Option<(usize, &Field)> {
         let count = self.entries.len();
         for step in 0..count {
@@ -77,13 +77,13 @@ impl Fields {
         &self.entries[place].node
     }
 
-    /// How many fields are named at this level.
+    /// The number of fields at this level.
     #[must_use]
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether none are.
+    /// Whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()

@@ -40,7 +40,7 @@ pub struct HttpResponse {
 }
 
 impl HttpClient {
-    /// A place at an address, with the secrets that settings name.
+    /// The client of a URL, with the secrets that settings name.
     ///
     /// # Errors
     /// Variables that aren't set, a file of certificates that can't be read.
@@ -104,7 +104,7 @@ fn answer(called: Result<ureq::http::Response<ureq::Body>, ureq::Error>) -> Resu
     })
 }
 
-/// What a variable of the environment holds.
+/// The value of a variable of the environment.
 ///
 /// # Errors
 /// It isn't set, or empty.

@@ -8,7 +8,7 @@ use serde::de::{Error as _, IgnoredAny, MapAccess, SeqAccess, Unexpected, Visito
 use serde::{Deserialize, Deserializer as _};
 use serde_json::value::RawValue;
 
-use crate::columns::Cell;
+use crate::columns::{Cell, float_of};
 use crate::fields::Fields;
 use crate::settings::UnknownFields;
 
@@ -163,8 +163,8 @@ fn numbers(raw: &str) -> Result<Cell<'_>, serde_json::Error> {
         let number = match item.map(RawValue::get).filter(|raw| !raw.starts_with('[')).map(cell).transpose()? {
             None if item.is_some() => None,
             None | Some(Cell::Null) => Some(None),
-            Some(Cell::Number(text)) => text.parse().ok().map(Some),
-            Some(Cell::Text(text)) => text.parse().ok().map(Some),
+            Some(Cell::Number(text)) => float_of::<f64>(text).map(Some),
+            Some(Cell::Text(text)) => float_of::<f64>(&text).map(Some),
             Some(_) => None,
         };
         let Some(number) = number else { return Ok(Cell::Other("an array with items that are no numbers")) };
@@ -196,6 +196,14 @@ mod tests {
         assert!(values_at(&["a"], "{\"a\": 1, \"a\": 2}").unwrap_err().contains("twice"));
         for text in ["", "7", "[1", "[1] x", "{\"a\": }"] {
             assert!(values_at(&["0"], text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn arrays_hold_numbers_within_the_range_of_a_float() {
+        assert_eq!(cell("[1, \"2.5\", null]").unwrap(), Cell::Floats(vec![Some(1.0), Some(2.5), None]));
+        for text in ["[1e400]", "[\"-1e400\"]", "[true]", "[[1]]"] {
+            assert_eq!(cell(text).unwrap(), Cell::Other("an array with items that are no numbers"), "{text}");
         }
     }
 

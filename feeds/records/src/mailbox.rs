@@ -4,13 +4,15 @@ use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use crate::decode::Record;
+
 /// A message of a mailbox, which counts its bytes.
 pub trait MessageSize {
     /// Bytes of memory that it takes.
     fn bytes(&self) -> usize;
 }
 
-/// What a record takes beside its bytes.
+/// Bytes that a record takes beside its key and its payload.
 pub const OVERHEAD: usize = 128;
 
 /// A record that owns its bytes.
@@ -22,8 +24,15 @@ pub struct OwnedRecord {
     pub time_ns: Option<i128>,
     /// The key.
     pub key: Option<Vec<u8>>,
-    /// What it holds.
+    /// The value; none of a tombstone.
     pub payload: Option<Vec<u8>>,
+}
+
+impl From<&Record<'_>> for OwnedRecord {
+    fn from(record: &Record<'_>) -> OwnedRecord {
+        let Record { offset, time_ns, key, payload } = *record;
+        OwnedRecord { offset, time_ns, key: key.map(<[u8]>::to_vec), payload: payload.map(<[u8]>::to_vec) }
+    }
 }
 
 impl MessageSize for OwnedRecord {
@@ -39,7 +48,7 @@ struct MailboxState<T> {
     is_closed: bool,
 }
 
-/// A queue whose bytes are counted: who fills it stops in time.
+/// A queue that counts its bytes, so that the thread that fills it can stop in time.
 #[derive(Debug)]
 pub struct Mailbox<T> {
     state: Mutex<MailboxState<T>>,
@@ -59,7 +68,7 @@ impl<T: MessageSize> Mailbox<T> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds records, and gives the bytes that are in it then. Many at once: who takes them is woken once.
+    /// Adds records, wakes the thread that takes them once, and returns the bytes that are in the mailbox then.
     pub fn push(&self, messages: impl IntoIterator<Item = T>) -> usize {
         let mut state = self.state();
         for message in messages {
@@ -76,7 +85,7 @@ impl<T: MessageSize> Mailbox<T> {
         self.state().bytes
     }
 
-    /// All records, if some are there within the time. None: it is closed, and nothing is to be read any more.
+    /// Takes all records, and waits for the first one at most so long. None once the mailbox is closed: the rest isn't to be processed.
     #[must_use]
     pub fn take(&self, time: Duration) -> Option<VecDeque<T>> {
         let state = self.state();
@@ -89,7 +98,7 @@ impl<T: MessageSize> Mailbox<T> {
         Some(std::mem::take(&mut state.messages))
     }
 
-    /// Waits until fewer bytes than so many are in it, and says whether that is so.
+    /// Waits until it has fewer than `bytes_max` bytes, at most so long, and returns whether that is so.
     #[must_use]
     pub fn has_room(&self, bytes_max: usize, time: Duration) -> bool {
         let state = self.state();
@@ -99,14 +108,14 @@ impl<T: MessageSize> Mailbox<T> {
         state.bytes < bytes_max
     }
 
-    /// Says that records that were taken are dealt with, so that others find room.
+    /// Counts the bytes of records that were taken and processed as free again.
     pub fn release(&self, bytes: usize) {
         let mut state = self.state();
         state.bytes = state.bytes.saturating_sub(bytes);
         self.released.notify_all();
     }
 
-    /// Ends reading.
+    /// Closes it: nothing is taken any more.
     pub fn close(&self) {
         self.state().is_closed = true;
         self.changed.notify_all();

@@ -1,4 +1,4 @@
-//! What was done, as a line of the log and as a page for Prometheus.
+//! Counters of the program, as a line of the log and as a page for Prometheus.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -18,14 +18,14 @@ impl Count {
         self.0.fetch_add(more, Ordering::Relaxed);
     }
 
-    /// What it is.
+    /// Its value.
     #[must_use]
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// What was done of a topic or a table since the start.
+/// Counters of a topic or a table since the start.
 #[derive(Debug, Default)]
 pub struct Counts {
     /// Records that were read.
@@ -36,13 +36,13 @@ pub struct Counts {
     pub rows: Count,
     /// Messages that the server has taken.
     pub batches: Count,
-    /// How many of these were repeats.
+    /// Messages of these that the server had before.
     pub repeats: Count,
     /// Records without a value.
     pub tombstones: Count,
     /// Records that went to the dead letters.
     pub dead: Count,
-    /// Waits before the same was tried again.
+    /// Waits before a call was made again.
     pub retries: Count,
     /// Messages that didn't follow on the server's last one.
     pub conflicts: Count,
@@ -70,7 +70,7 @@ impl Counts {
     }
 }
 
-/// How far a partition is.
+/// The progress of a partition.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Progress {
     /// The offset up to which the server has all.
@@ -82,9 +82,9 @@ pub struct Progress {
 /// All numbers of a program.
 #[derive(Debug)]
 pub struct Metrics {
-    /// What the names of Prometheus begin with.
+    /// The beginning of Prometheus' names.
     prefix: &'static str,
-    /// The label that says whose numbers they are.
+    /// The label that names the topic or the feed.
     label: &'static str,
     topics: Mutex<BTreeMap<String, Arc<Counts>>>,
     progress: Mutex<BTreeMap<(String, i32), Progress>>,
@@ -95,7 +95,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Metrics {
-    /// None yet. Names for Prometheus begin with `prefix`, and `label` says what numbers are of.
+    /// No numbers yet. Names for Prometheus begin with `prefix`; `label` is the label that names the topic or the feed.
     #[must_use]
     pub fn new(prefix: &'static str, label: &'static str) -> Metrics {
         Metrics { prefix, label, topics: Mutex::default(), progress: Mutex::default() }
@@ -134,7 +134,7 @@ impl Metrics {
         }
     }
 
-    /// How far each partition is.
+    /// The progress of each partition.
     #[must_use]
     pub fn progress(&self) -> Vec<((String, i32), Progress)> {
         lock(&self.progress).iter().map(|(key, progress)| (key.clone(), *progress)).collect()
@@ -194,7 +194,7 @@ fn quoted(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
-/// Answers Prometheus with what `page` gives, one request after the other, for as long as the process lives.
+/// Answers Prometheus with `page`, one request after the other, for as long as the process lives.
 ///
 /// # Errors
 /// The thread can't be started.

@@ -1,17 +1,18 @@
-//! The records of one sequence, a partition or a feed, batch by batch, into the server.
+//! Sends the records of one sequence, a partition or a feed, to the server in batches.
 //!
-//! What holds at any time, whatever fails and whenever the process is killed:
+//! These hold at any time, whatever fails and whenever the process is killed:
 //!
-//! - `position` is the number of the producer's last message, as far as it is known here. All records before it are stored or are dead
-//!   letters; the server stores it with the rows.
-//! - A message takes the records from `position` up to its own number, and says both. The server takes it only if its last message has the
-//!   number `position`: so each record is in one message that is taken, whoever else sends, and however batches are cut after a start.
-//! - A message whose answer is lost is sent again as it was. A number that the server has is a repeat, and its rows are stored.
-//! - A record that is no row is a dead letter before a message that passes it is sent.
+//! - `position` is the number of the producer's last message that the server is known to have. All records before it are stored or are
+//!   dead letters; the server stores it with the rows.
+//! - A message has the records from `position` up to its own number, and names both numbers. The server takes it only if its last message
+//!   has the number `position`. So each record is in exactly one message that the server takes, whoever else sends, and however batches
+//!   are cut after a start.
+//! - If its answer is lost, a message is sent again unchanged. The server recognises a repeat by its number, and has its rows.
+//! - A record that is no row is a dead letter before a message with a higher number is sent.
 //!
-//! Records that weren't sent when a feed has to restart are given back by [`Feed::unsent`], for those that can't be read again.
+//! [`Feed::unsent`] returns the records that weren't sent when a feed has to restart, for sources that can't be read again.
 //!
-//! If the server refuses rows, the message is cut in halves until the record is alone that doesn't fit.
+//! If the server refuses rows, the message is cut in halves until the record that doesn't fit is alone.
 
 use std::time::{Duration, Instant};
 
@@ -25,13 +26,13 @@ use crate::metrics::Counts;
 use crate::server::{QueryFailure, Reply, RowsMessage, Sink};
 use crate::settings::{BatchSettings, OnError};
 
-/// The first and the longest wait before the same is sent again.
+/// The first and the longest pause before a call is made again.
 const WAITS: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(10));
 
 /// Why a partition's feed ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FeedEnd {
-    /// The server has another position, or the table other columns, than the feed assumed. The feed has to begin again from what the server says.
+    /// The server has another position, or the table other columns, than the feed assumed. The feed has to begin again at the server's position.
     Restart(String),
     /// The process ends.
     Stopped,
@@ -50,16 +51,16 @@ pub struct Partition<'a> {
     pub partition: Option<i32>,
     /// The name under which the server keeps its position.
     pub producer: &'a str,
-    /// How large batches are.
+    /// Limits of a batch.
     pub batch: BatchSettings,
-    /// What is done about bad records.
+    /// The treatment of bad records.
     pub on_error: OnError,
-    /// How many of them behind each other are too many.
+    /// Consecutive bad records that the feed skips; one more ends it.
     pub in_a_row_max: u64,
 }
 
 impl Partition<'_> {
-    /// Says where a record is from.
+    /// The origin of records, for messages.
     fn place(&self) -> String {
         match self.partition {
             Some(partition) => format!("partition {partition} of topic {:?}", self.topic),
@@ -68,7 +69,7 @@ impl Partition<'_> {
     }
 }
 
-/// A record whose rows are in the buffer: its number, and where its rows, its payload and its key end there.
+/// A record whose rows are in the buffer, with the ends of its rows, its payload and its key there.
 #[derive(Debug, Clone, Copy)]
 struct BufferedRecord {
     offset: u64,
@@ -87,20 +88,32 @@ pub struct Feed<'a, S, D: ?Sized, R> {
     decoder: R,
     /// The number of the last message that the server has; 0 for none.
     position: u64,
-    /// The offset behind the last record that was looked at.
+    /// The offset after the last record that was taken.
     next: u64,
     buffered: Vec<BufferedRecord>,
-    /// What the records hold, should they become dead letters, and their keys.
+    /// Payloads of the buffered records, in case they become dead letters or are given back, and their keys.
     payloads: Vec<u8>,
     keys: Vec<u8>,
-    /// Since when something waits: rows, or a position behind dead letters.
+    /// The arrival of the first record that waits: its row is to be sent, or the position after a dead letter.
     since: Option<Instant>,
-    bad_in_a_row: u64,
-    /// Records of a batch that was given up for a restart.
+    /// Records that couldn't be decoded since the last one that gave a row.
+    undecodable_in_a_row: u64,
+    /// Records that the server has refused since it took the last row.
+    refused_in_a_row: u64,
+    /// Records that a flush couldn't send, and the one after them that was to be taken.
     unsent: Vec<OwnedRecord>,
 }
 
-/// A part of a batch: some of its records, and the number of the message that they are.
+/// A step at which a record turns out to be no row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum FailedStep {
+    /// The record can't be decoded. Records before it may still be in the buffer.
+    Decoding,
+    /// The server refuses its rows. All records before it were sent.
+    Storing,
+}
+
+/// Consecutive records of a batch, and the number of the message that sends them.
 #[derive(Debug, Clone, Copy)]
 struct BatchPart {
     first: usize,
@@ -131,7 +144,7 @@ impl PendingBatch {
         &self.payloads[start..self.buffered[place].payload_end]
     }
 
-    /// A key of no bytes is taken for none.
+    /// The key of a record; an empty one counts as none.
     fn key(&self, place: usize) -> Option<&[u8]> {
         let start = place.checked_sub(1).map_or(0, |last| self.buffered[last].key_end);
         Some(&self.keys[start..self.buffered[place].key_end]).filter(|key| !key.is_empty())
@@ -143,7 +156,7 @@ impl PendingBatch {
             offset: record.offset,
             time_ns: record.time_ns,
             key: self.key(place).map(<[u8]>::to_vec),
-            // A tombstone has none; a record of no bytes would have been bad.
+            // Only a tombstone is empty here: no decoder makes a row of an empty record.
             payload: Some(self.payload(place)).filter(|payload| !payload.is_empty()).map(<[u8]>::to_vec),
         };
         self.buffered.iter().enumerate().skip(first).map(owned).collect()
@@ -161,7 +174,7 @@ impl<'a, S: Sink, D: DeadLetters + ?Sized, R: Decode> Feed<'a, S, D, R> {
         (position, next): (u64, u64),
     ) -> Feed<'a, S, D, R> {
         let (buffered, payloads, keys, unsent) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        let (since, bad_in_a_row) = (None, 0);
+        let (since, undecodable_in_a_row, refused_in_a_row) = (None, 0, 0);
         Feed {
             partition,
             sink,
@@ -174,12 +187,13 @@ impl<'a, S: Sink, D: DeadLetters + ?Sized, R: Decode> Feed<'a, S, D, R> {
             payloads,
             keys,
             since,
-            bad_in_a_row,
+            undecodable_in_a_row,
+            refused_in_a_row,
             unsent,
         }
     }
 
-    /// The offset up to which the server has all.
+    /// The offset up to which the server has all records.
     #[must_use]
     pub fn position(&self) -> u64 {
         self.position
@@ -197,7 +211,7 @@ impl<'a, S: Sink, D: DeadLetters + ?Sized, R: Decode> Feed<'a, S, D, R> {
         self.partition.partition
     }
 
-    /// Records that were taken and aren't stored, once the feed has ended: those of the batch on its way, and those that wait.
+    /// The records that were taken and aren't stored when the feed has ended, in their order.
     #[must_use]
     pub fn unsent(&mut self) -> Vec<OwnedRecord> {
         let waiting = PendingBatch {
@@ -208,10 +222,11 @@ impl<'a, S: Sink, D: DeadLetters + ?Sized, R: Decode> Feed<'a, S, D, R> {
         };
         let mut records = std::mem::take(&mut self.unsent);
         records.extend(waiting.owned_records(0));
+        records.sort_by_key(|record| record.offset);
         records
     }
 
-    /// Tells the server where the feed begins, so that it begins there after the next start, too.
+    /// Stores the feed's first position on the server, so that it begins there after the next start, too.
     ///
     /// # Errors
     /// As [`FeedEnd`] says.
@@ -219,13 +234,13 @@ impl<'a, S: Sink, D: DeadLetters + ?Sized, R: Decode> Feed<'a, S, D, R> {
         if self.next > self.position { self.flush() } else { Ok(()) }
     }
 
-    /// How long a record may be waited for before [`Feed::tick`] has something to do.
+    /// Time until [`Feed::tick`] has something to send; none if nothing waits.
     #[must_use]
     pub fn due_in(&self, now: Instant) -> Option<Duration> {
         self.since.map(|since| self.partition.batch.wait().saturating_sub(now.saturating_duration_since(since)))
     }
 
-    /// Sends what has waited long enough.
+    /// Sends the rows that wait, if the first of them has waited long enough.
     ///
     /// # Errors
     /// As [`FeedEnd`] says.
@@ -243,20 +258,11 @@ impl<'a, S: Sink, D: DeadLetters + ?Sized, R: Decode> Feed<'a, S, D, R> {
         }
         self.counts.records.add(1);
         self.counts.bytes.add(record.payload.map_or(0, <[u8]>::len) as u64);
-        let mut wait = WAITS.0;
-        loop {
-            match self.decoder.add(record) {
-                Ok(_) => break,
-                Err(DecodeFailure::OtherColumns) => self.flush()?,
-                Err(DecodeFailure::Invalid(reason)) => {
-                    let payload = record.payload.unwrap_or_default();
-                    self.bad(record.offset, record.key, payload, reason, true)?;
-                    self.next = record.offset + 1;
-                    self.since.get_or_insert(now);
-                    return Ok(());
-                }
-                Err(DecodeFailure::Unavailable(reason)) => self.pause(&reason, &mut wait, None)?,
-            }
+        let is_decoded = self.decode(record).inspect_err(|_| self.unsent.push(OwnedRecord::from(record)))?;
+        if !is_decoded {
+            self.next = record.offset + 1;
+            self.since.get_or_insert(now);
+            return Ok(());
         }
         if record.payload.is_none() {
             self.counts.tombstones.add(1);
@@ -274,13 +280,40 @@ impl<'a, S: Sink, D: DeadLetters + ?Sized, R: Decode> Feed<'a, S, D, R> {
             key_end,
         });
         let batch = self.partition.batch;
-        if self.decoder.rows() >= batch.rows || payload_end >= batch.bytes || self.buffered.len() >= batch.rows {
+        let bytes = self.decoder.bytes().max(payload_end + key_end);
+        if self.decoder.rows() >= batch.rows || self.buffered.len() >= batch.rows || bytes >= batch.bytes {
             self.flush()?;
         }
         Ok(())
     }
 
-    /// Sends what waits.
+    /// Adds a record's rows to those that wait. False if it is no row, and a dead letter now.
+    fn decode(&mut self, record: &Record<'_>) -> Result<bool, FeedEnd> {
+        let mut wait = WAITS.0;
+        loop {
+            match self.decoder.add(record) {
+                Ok(rows) => {
+                    if rows > 0 {
+                        self.undecodable_in_a_row = 0;
+                    }
+                    return Ok(true);
+                }
+                Err(DecodeFailure::OtherColumns) => self.flush()?,
+                Err(DecodeFailure::Invalid(reason)) => {
+                    let payload = record.payload.unwrap_or_default();
+                    self.bad(record.offset, record.key, payload, reason, FailedStep::Decoding)?;
+                    return Ok(false);
+                }
+                // Rows before the record don't wait with it.
+                Err(DecodeFailure::Unavailable(reason)) => {
+                    self.flush()?;
+                    self.pause(&reason, &mut wait, None)?;
+                }
+            }
+        }
+    }
+
+    /// Sends the rows that wait.
     ///
     /// # Errors
     /// As [`FeedEnd`] says.
@@ -292,7 +325,7 @@ impl<'a, S: Sink, D: DeadLetters + ?Sized, R: Decode> Feed<'a, S, D, R> {
         let rows = self.decoder.take().map_err(FeedEnd::Failed)?;
         let (buffered, payloads) = (std::mem::take(&mut self.buffered), std::mem::take(&mut self.payloads));
         let batch = PendingBatch { rows, buffered, payloads, keys: std::mem::take(&mut self.keys) };
-        // The rest of the parts, the next one last.
+        // The parts that are still to be sent, the next one last.
         let mut parts = vec![BatchPart { first: 0, end: batch.buffered.len(), sequence: self.next }];
         while let Some(part) = parts.pop() {
             match self.send(&batch, part) {
@@ -307,7 +340,7 @@ impl<'a, S: Sink, D: DeadLetters + ?Sized, R: Decode> Feed<'a, S, D, R> {
         Ok(())
     }
 
-    /// Sends a part until it is clear what becomes of it. Gives its halves if they have to go by themselves.
+    /// Sends a part until the server has taken or refused it. Returns its halves if they have to be sent by themselves.
     fn send(&mut self, batch: &PendingBatch, part: BatchPart) -> Result<Option<(BatchPart, BatchPart)>, FeedEnd> {
         let rows = batch.rows_of(part);
         let mut wait = WAITS.0;
@@ -328,7 +361,7 @@ impl<'a, S: Sink, D: DeadLetters + ?Sized, R: Decode> Feed<'a, S, D, R> {
                     self.counts.duplicate_rows.add(duplicate_rows);
                     self.position = part.sequence;
                     if rows.num_rows() > 0 {
-                        self.bad_in_a_row = 0;
+                        self.refused_in_a_row = 0;
                     }
                     return Ok(None);
                 }
@@ -343,14 +376,14 @@ impl<'a, S: Sink, D: DeadLetters + ?Sized, R: Decode> Feed<'a, S, D, R> {
         }
     }
 
-    /// What is done about a part that the server refuses: its halves, or a dead letter.
+    /// Halves a part that the server refuses, or makes its only record a dead letter.
     fn refused(
         &mut self,
         batch: &PendingBatch,
         part: BatchPart,
         reason: String,
     ) -> Result<Option<(BatchPart, BatchPart)>, FeedEnd> {
-        // It may be the repeat of one that was stored, and whose answer was lost, into a table that has changed since.
+        // The part may be stored already if its answer was lost; the table has changed since then.
         let last = self.query(|sink, producer| sink.last(producer))?.unwrap_or(0);
         if last != self.position {
             return Err(FeedEnd::Restart(format!(
@@ -359,7 +392,7 @@ impl<'a, S: Sink, D: DeadLetters + ?Sized, R: Decode> Feed<'a, S, D, R> {
             )));
         }
         match part.end - part.first {
-            // A position alone doesn't fit: nothing of it is the records' fault.
+            // The server refuses a position without rows, for which no record is to blame.
             0 => Err(FeedEnd::Failed(reason)),
             1 => {
                 if !self.query(|sink, _| sink.is_current())? {
@@ -369,8 +402,7 @@ impl<'a, S: Sink, D: DeadLetters + ?Sized, R: Decode> Feed<'a, S, D, R> {
                     )));
                 }
                 let record = batch.buffered[part.first];
-                // Behind it there may be bad records, whose dead letters are written.
-                self.bad(record.offset, batch.key(part.first), batch.payload(part.first), reason, false)?;
+                self.bad(record.offset, batch.key(part.first), batch.payload(part.first), reason, FailedStep::Storing)?;
                 self.since.get_or_insert_with(Instant::now);
                 Ok(None)
             }
@@ -382,27 +414,30 @@ impl<'a, S: Sink, D: DeadLetters + ?Sized, R: Decode> Feed<'a, S, D, R> {
         }
     }
 
-    /// A record that is no row.
+    /// Makes a record that is no row a dead letter, or ends the feed.
     fn bad(
         &mut self,
         offset: u64,
         key: Option<&[u8]>,
         payload: &[u8],
         reason: String,
-        is_before_batch: bool,
+        step: FailedStep,
     ) -> Result<(), FeedEnd> {
         let Partition { topic, partition, on_error, in_a_row_max, .. } = self.partition;
         let place = self.partition.place();
         let description = || format!("record {offset} of {place}: {reason}");
         if on_error == OnError::Stop {
-            // What comes before it is sent first; a batch on its way has been.
-            if is_before_batch {
+            if step == FailedStep::Decoding {
                 self.flush()?;
             }
             return Err(FeedEnd::Failed(description()));
         }
-        self.bad_in_a_row += 1;
-        if self.bad_in_a_row > in_a_row_max {
+        let in_a_row = match step {
+            FailedStep::Decoding => &mut self.undecodable_in_a_row,
+            FailedStep::Storing => &mut self.refused_in_a_row,
+        };
+        *in_a_row += 1;
+        if *in_a_row > in_a_row_max {
             let description = description();
             return Err(FeedEnd::Failed(format!(
                 "{in_a_row_max} records behind each other were bad; the next is {description}"
@@ -430,7 +465,7 @@ impl<'a, S: Sink, D: DeadLetters + ?Sized, R: Decode> Feed<'a, S, D, R> {
         }
     }
 
-    /// Waits before the same is tried again.
+    /// Waits before a call is made again.
     fn pause(&self, reason: &str, wait: &mut Duration, after: Option<Duration>) -> Result<(), FeedEnd> {
         self.counts.retries.add(1);
         if *wait >= Duration::from_millis(400) {

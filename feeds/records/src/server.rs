@@ -25,7 +25,7 @@ pub struct RowsMessage<'a> {
     pub rows: &'a RecordBatch,
 }
 
-/// What became of a message.
+/// The outcome of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reply {
     /// It is stored, now or before.
@@ -43,27 +43,27 @@ pub enum Reply {
     Rejected(String),
     /// It is larger than a message may be.
     TooLarge(String),
-    /// The message was not stored, or that isn't known: it has to be sent again.
+    /// The message wasn't stored, or it isn't known whether it was. It has to be sent again.
     Retry {
         /// Why.
         reason: String,
-        /// When, if the server says so.
+        /// The time that the server asks to wait, if it does.
         after: Option<Duration>,
     },
-    /// The feed and the server don't understand each other.
+    /// The server doesn't understand the message.
     Failed(String),
 }
 
 /// Why a query to the server has no answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum QueryFailure {
-    /// It may later.
+    /// A later query may have one.
     Temporary(String),
-    /// It won't: the address, the token or the table is wrong.
+    /// No query will: the address, the token or the table is wrong.
     Permanent(String),
 }
 
-/// What the feed of a partition needs of the server and of its process.
+/// The server and the process as the feed of a partition needs them.
 pub trait Sink {
     /// Sends a message.
     fn write(&self, message: &RowsMessage<'_>) -> Reply;
@@ -80,7 +80,7 @@ pub trait Sink {
     /// As [`QueryFailure`] says.
     fn is_current(&self) -> Result<bool, QueryFailure>;
 
-    /// Waits; false if the feed is to end, and the wait was cut short.
+    /// Waits. False if the feed is to end, which cuts the wait short.
     fn wait(&self, time: Duration) -> bool;
 }
 
@@ -101,7 +101,7 @@ impl Server {
         Ok(Server { http, ack: settings.ack })
     }
 
-    /// Sends a message. A table that isn't there is made, if the settings say how.
+    /// Sends a message. The server makes a table that isn't there, if the settings describe it.
     pub fn write(&self, message: &RowsMessage<'_>, create: Option<&CreateSettings>) -> Reply {
         let body = match stream(message.rows) {
             Ok(body) => body,
@@ -148,7 +148,7 @@ impl Server {
         }
     }
 
-    /// The columns of a table: those that it has, or those that it is going to have.
+    /// The columns of a table, or those of the table that is to be made.
     ///
     /// # Errors
     /// As [`QueryFailure`] says.
@@ -177,7 +177,7 @@ fn reason(answer: &HttpResponse) -> &str {
     answer.json["error"].as_str().unwrap_or("no reason given")
 }
 
-/// Interprets the server's answer to a message. If the outcome isn't known, the message is sent again: nothing is lost by that.
+/// Interprets the server's answer to a message. If the outcome isn't known, the message is sent again, which loses and doubles nothing.
 fn reply(answer: &HttpResponse) -> Reply {
     let (json, reason) = (&answer.json, reason(answer).to_owned());
     if answer.status == 200 {
@@ -228,7 +228,7 @@ fn columns_of(table: &Value) -> Result<Vec<Column>, String> {
     described.iter().map(|described| column(&text(described, "name"), &text(described, "type"), time)).collect()
 }
 
-/// The columns that `types` names: commas within brackets belong to a type.
+/// The columns that `types` names. Commas within brackets belong to a type.
 fn columns_to_be(create: &CreateSettings) -> Result<Vec<Column>, String> {
     let (mut columns, mut depth, mut start) = (Vec::new(), 0_i32, 0);
     let ends = create.types.char_indices().filter(|(_, character)| match character {

@@ -1,4 +1,4 @@
-//! The parts of a file of settings that all programs have: where rows go, how tables are made, how large batches are.
+//! The parts of a file of settings that all programs have: the server, tables to make, limits of batches.
 //!
 //! Secrets aren't in it: it names the environment variables that hold them.
 
@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer};
 /// The longest name of a producer that the server takes.
 pub const PRODUCER_BYTES_MAX: usize = 256;
 
-/// What is done about a record that is no row.
+/// The treatment of a record that is no row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OnError {
@@ -22,7 +22,7 @@ pub enum OnError {
     Stop,
 }
 
-/// A place that is asked over HTTP.
+/// An HTTP server, and the credentials for it.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Access {
@@ -38,7 +38,7 @@ pub struct Access {
     pub ca_file: Option<PathBuf>,
 }
 
-/// Where rows go.
+/// The server that rows are sent to.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ServerSettings {
@@ -52,10 +52,10 @@ pub struct ServerSettings {
     pub password_env: Option<String>,
     /// See [`Access`].
     pub ca_file: Option<PathBuf>,
-    /// How safe rows are before the feed goes on.
+    /// The durability of rows before the feed continues.
     #[serde(default)]
     pub ack: AckClass,
-    /// How long an answer is waited for before the same is sent again.
+    /// Seconds to wait for an answer before the message is sent again.
     #[serde(default = "sixty")]
     pub timeout_seconds: u64,
 }
@@ -74,7 +74,7 @@ impl ServerSettings {
     }
 }
 
-/// Acknowledgements that survive a power cut; with others the position may be behind the rows.
+/// A class of acknowledgement that survives a power cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum AckClass {
@@ -85,11 +85,11 @@ pub enum AckClass {
     Replica,
 }
 
-/// What is told of it all.
+/// The log's numbers and the page for Prometheus.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MetricsSettings {
-    /// Where Prometheus asks; on loopback.
+    /// The address of the page for Prometheus, on loopback.
     pub listen: Option<SocketAddr>,
     /// Seconds between two lines of the log; 0 for none.
     #[serde(default = "ten")]
@@ -102,7 +102,7 @@ impl Default for MetricsSettings {
     }
 }
 
-/// What is done about fields that no column takes.
+/// The treatment of fields that no column takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum UnknownFields {
@@ -113,7 +113,7 @@ pub enum UnknownFields {
     Refuse,
 }
 
-/// How a table is made.
+/// A table to make if there is none.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CreateSettings {
@@ -126,11 +126,11 @@ pub struct CreateSettings {
     pub symbol: String,
     /// The zone of the table's dates.
     pub time_zone: Option<String>,
-    /// When they begin.
+    /// The time of day at which they begin.
     pub day_start: Option<String>,
 }
 
-/// How large batches are: whatever is reached first.
+/// Limits of a batch: the first that is reached counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct BatchSettings {

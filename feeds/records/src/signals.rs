@@ -8,15 +8,15 @@ use signal_hook::iterator::Signals;
 
 use crate::stop::StopSignal;
 
-/// How long what waits may take to be sent once the process is to end.
+/// Time to send the rows that wait once the process is to end.
 const GRACE: Duration = Duration::from_secs(20);
 
-/// Ends the process at a signal: what waits is sent. After a while nothing is tried again, and after one more, or at a second signal,
-/// `give_up` ends it.
+/// Sets `stop` at a signal, so that the rows that wait are sent and the process ends. After [`GRACE`] no call is made again, and after twice
+/// that, or at a second signal, `give_up` ends the process.
 ///
 /// # Errors
-/// What the operating system says.
-pub fn hear(stop: Arc<StopSignal>, give_up: fn()) -> std::io::Result<()> {
+/// Those of the operating system.
+pub fn handle(stop: Arc<StopSignal>, give_up: fn()) -> std::io::Result<()> {
     let mut signals = Signals::new([SIGTERM, SIGINT])?;
     std::thread::spawn(move || {
         let mut is_first = true;

@@ -4,12 +4,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Says when to end, to all threads.
+/// The end of the process, as all threads see it.
 #[derive(Debug, Default)]
 pub struct StopSignal {
-    /// No more records are read; what waits is sent.
+    /// No more records are read; the rows that wait are sent.
     is_set: AtomicBool,
-    /// Nothing is tried again.
+    /// No call is made again.
     is_urgent: AtomicBool,
     lock: Mutex<()>,
     changed: Condvar,
@@ -22,7 +22,7 @@ impl StopSignal {
         self.changed.notify_all();
     }
 
-    /// Ends waiting, too.
+    /// Ends waits, too, so that no call is made again.
     pub fn urge(&self) {
         self.is_urgent.store(true, Ordering::SeqCst);
         self.set();
@@ -33,12 +33,12 @@ impl StopSignal {
         self.is_set.load(Ordering::SeqCst)
     }
 
-    /// Waits, and says whether to go on.
+    /// Waits, and returns whether to continue.
     pub fn wait(&self, time: Duration) -> bool {
         self.wait_unless(time, || false)
     }
 
-    /// The same, and ends the wait if something else says so.
+    /// Waits as [`StopSignal::wait`] does, and ends the wait once `is_over`.
     pub fn wait_unless(&self, time: Duration, is_over: impl Fn() -> bool) -> bool {
         let is_over = || self.is_urgent.load(Ordering::SeqCst) || is_over();
         let until = Instant::now() + time;
@@ -48,7 +48,7 @@ impl StopSignal {
             if is_over() || remaining.is_zero() {
                 return !is_over();
             }
-            // Looks now and then, for a notice may come between the look and the wait.
+            // A notice between the check and the wait is missed, and `is_over` gives none.
             let step = remaining.min(Duration::from_millis(100));
             (guard, _) = self.changed.wait_timeout(guard, step).unwrap_or_else(PoisonError::into_inner);
         }

@@ -11,7 +11,7 @@ use serde_json::Value;
 use splay_records::http_client::HttpClient;
 use splay_records::settings::Access;
 
-/// How long anything may take.
+/// The longest that any step of a test may take.
 const DEADLINE: Duration = Duration::from_secs(180);
 
 /// A port without a listener.

@@ -1,7 +1,7 @@
 //! Messages on their way from the threads that read sockets to the thread that makes rows of them, in bounded memory.
 //!
-//! When more would wait than may, a feed either reads nothing until there is room, or drops what comes and counts it. Nothing else is lost here:
-//! what a thread holds when the process ends is counted, too.
+//! Beyond the limit a feed either reads nothing until there is room, or drops the messages that come and counts them. The message that a thread
+//! holds when the process ends is counted as dropped, too.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -14,13 +14,13 @@ use crate::settings::WhenFull;
 /// A message as it came.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Arrival {
-    /// When, in nanoseconds since 1970.
+    /// The time of its arrival, in nanoseconds since 1970.
     pub time_ns: i128,
-    /// What ZeroMQ has before it.
+    /// The key that ZeroMQ sends before it.
     pub key: Option<Vec<u8>>,
-    /// What it holds.
+    /// Its content.
     pub payload: Vec<u8>,
-    /// Why it is no message, if it is none.
+    /// The reason why these bytes are no message, if they are none.
     pub fault: Option<String>,
 }
 
@@ -51,22 +51,22 @@ impl MessageSize for Arrival {
 pub struct ArrivalQueue<'a> {
     /// The feed's name.
     pub feed: &'a str,
-    /// What waits.
+    /// The messages that wait.
     pub mailbox: &'a Mailbox<Arrival>,
     /// Bytes that may wait.
     pub bytes_max: usize,
-    /// What is done when more would.
+    /// The treatment of messages beyond the limit.
     pub when_full: WhenFull,
-    /// What is counted.
+    /// The feed's counts.
     pub counts: &'a FeedCounts,
-    /// The end.
+    /// The end of the process.
     pub stop: &'a StopSignal,
     /// Limits the lines of the log about messages that were dropped.
     pub log_limit: LogRateLimit,
 }
 
 impl ArrivalQueue<'_> {
-    /// Puts a message there, or drops it as settings say. False if nothing is to be read any more.
+    /// Adds a message, or drops it as the settings say. False if no more are to be read.
     pub fn put(&self, arrival: Arrival) -> bool {
         self.counts.messages.add(1);
         self.counts.bytes.add(arrival.payload.len() as u64);

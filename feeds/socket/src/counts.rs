@@ -1,4 +1,4 @@
-//! What was done of each feed, beside the counts of its tables.
+//! Counters of each feed, beside those of its tables.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,7 +25,7 @@ impl LogRateLimit {
     }
 }
 
-/// What was done of a feed since the start.
+/// Counters of a feed since the start.
 #[derive(Debug, Default)]
 pub struct FeedCounts {
     /// Messages that came.
@@ -36,7 +36,7 @@ pub struct FeedCounts {
     pub ignored: Count,
     /// Messages by which the venue refuses something.
     pub failed: Count,
-    /// Messages that are none, or that settings don't know of: dead letters.
+    /// Bytes that are no message, and messages that no pattern matches: dead letters.
     pub bad: Count,
     /// Messages that found no room.
     pub dropped: Count,

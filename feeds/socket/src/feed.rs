@@ -1,11 +1,11 @@
-//! A feed at work: a thread that reads, and one that makes rows of messages and sends them.
+//! The worker of a feed: makes rows of the messages that another thread reads, and sends them.
 //!
-//! Each table of a feed is a producer of the server, new in each run, and its messages are numbered from one: a batch whose answer is lost is sent
-//! again under its number and stored once. Nothing can be read again here, so a batch that has to begin anew, because the server is another one
-//! or the table has other columns, is decoded again from its messages.
+//! Each table of a feed is a producer of the server, new in each run, with messages numbered from one. A batch whose answer is lost is sent
+//! again under its number, and stored once. A socket can't be read again. So if a batch has to be made anew, because the server has another
+//! position or the table other columns, it is decoded again from its messages.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -29,7 +29,7 @@ use crate::settings::{FeedSettings, Settings, TableSettings};
 /// The longest wait before the server is tried again.
 const WAIT_MAX: Duration = Duration::from_secs(5);
 
-/// How long nothing to do is waited for.
+/// The longest wait for a message before the worker looks at the clock and at the end of the process.
 const IDLE: Duration = Duration::from_millis(100);
 
 /// The server as the feed of one table sees it. It outlives a feed that restarts.
@@ -71,13 +71,13 @@ impl Sink for TableSink<'_> {
     }
 }
 
-/// A table's feed, and how many of its messages were numbered.
+/// A table's feed, and the number of its next message.
 struct TableFeed<'a> {
     feed: Feed<'a, TableSink<'a>, FeedDeadLetters, Decoder>,
     next: u64,
 }
 
-/// What makes rows of a feed's messages.
+/// Makes rows of a feed's messages.
 #[derive(Debug)]
 pub struct Worker<'a> {
     settings: &'a FeedSettings,
@@ -87,10 +87,12 @@ pub struct Worker<'a> {
     counts: Arc<FeedCounts>,
     stop: &'a StopSignal,
     is_refused: &'a AtomicBool,
+    /// Messages that were to be decoded again, and were lost by the end of the process.
+    lost: AtomicUsize,
     log_limit: LogRateLimit,
 }
 
-/// What a worker is made of.
+/// The parts of a worker.
 #[derive(Debug)]
 pub struct WorkerContext<'a> {
     /// All settings.
@@ -99,15 +101,15 @@ pub struct WorkerContext<'a> {
     pub feed: &'a FeedSettings,
     /// The server.
     pub server: &'a Server,
-    /// Where messages go that are no rows.
+    /// The store of messages that are no rows.
     pub dead: &'a FeedDeadLetters,
     /// The counts of a table, by its name.
     pub tables: &'a splay_records::metrics::Metrics,
-    /// What no other run has.
+    /// A text that no other run has.
     pub run: &'a str,
-    /// The end.
+    /// The end of the process.
     pub stop: &'a StopSignal,
-    /// Is set for the reading thread when the venue refuses the subscription.
+    /// Tells the reading thread that the venue refuses the subscription.
     pub is_refused: &'a AtomicBool,
 }
 
@@ -134,14 +136,14 @@ impl<'a> Worker<'a> {
             }
         };
         let sinks = feed.tables.iter().enumerate().map(sink).collect();
-        let (router, log_limit) = (Router::new(feed)?, LogRateLimit::default());
-        Ok(Worker { settings: feed, router, sinks, dead, counts, stop, is_refused, log_limit })
+        let (router, lost, log_limit) = (Router::new(feed)?, AtomicUsize::new(0), LogRateLimit::default());
+        Ok(Worker { settings: feed, router, sinks, dead, counts, stop, is_refused, lost, log_limit })
     }
 
-    /// Makes rows of what comes until reading has ended and all is sent.
+    /// Makes rows of the messages until reading has ended and all rows are sent.
     ///
     /// # Errors
-    /// What a person has to do something about; how many messages are lost by it.
+    /// A failure that a person has to end, with the number of messages that are lost by it.
     pub fn run(&'a self, mailbox: &Mailbox<Arrival>, is_over: &AtomicBool) -> Result<(), String> {
         let (mut table_feeds, mut waiting) = (Vec::new(), VecDeque::new());
         let ended = self.work(&mut table_feeds, &mut waiting, mailbox, is_over);
@@ -155,7 +157,8 @@ impl<'a> Worker<'a> {
         }
         let unsent: usize =
             table_feeds.iter_mut().map(|table_feed: &mut TableFeed<'_>| table_feed.feed.unsent().len()).sum();
-        let lost = unsent + waiting.len() + mailbox.take(Duration::ZERO).map_or(0, |rest| rest.len());
+        let again = self.lost.load(Ordering::SeqCst);
+        let lost = unsent + again + waiting.len() + mailbox.take(Duration::ZERO).map_or(0, |rest| rest.len());
         let reason = match ended {
             Err(FeedEnd::Failed(reason) | FeedEnd::Restart(reason)) => reason,
             _ => "the process ends, and the server doesn't answer".to_owned(),
@@ -177,7 +180,7 @@ impl<'a> Worker<'a> {
             table_feeds.push(self.open(sink, true, 0)?);
         }
         loop {
-            // Looked at before the mailbox: what came before reading ended is in it then.
+            // Read before the mailbox, which then has all messages that came before reading ended.
             let is_last = is_over.load(Ordering::SeqCst);
             let now = Instant::now();
             let due =
@@ -253,7 +256,7 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// Goes on with a table whose feed has to begin anew: what it hasn't sent is decoded again, and numbered on from what the server has.
+    /// Continues with a table whose feed has to begin anew: decodes its unsent messages again, and sends them after the server's position.
     fn go_on(
         &'a self,
         sink: &'a TableSink<'a>,
@@ -267,15 +270,13 @@ impl<'a> Worker<'a> {
                     tracing::warn!(of = sink.name, reason, "asks the server anew, and sends again what it hasn't");
                     table_feed.feed.unsent().into_iter().rev().for_each(|record| rest.push_front(record));
                     let before = table_feed.feed.position();
-                    let lane_next = table_feed.next;
                     match self.open(sink, false, before) {
-                        Ok(opened) => *table_feed = TableFeed { next: lane_next, ..opened },
-                        // What waits is counted as lost where it is: in the old feed there is nothing any more.
-                        Err(ended) => return Err(self.lost(rest.len(), ended)),
+                        Ok(opened) => table_feed.feed = opened.feed,
+                        Err(ended) => return Err(self.lose(rest.len(), ended)),
                     }
                 }
                 other if rest.is_empty() => return other,
-                Err(other) => return Err(self.lost(rest.len(), other)),
+                Err(other) => return Err(self.lose(rest.len(), other)),
                 Ok(()) => {}
             }
             ended = Ok(());
@@ -291,8 +292,9 @@ impl<'a> Worker<'a> {
         }
     }
 
-    fn lost(&self, lost: usize, ended: FeedEnd) -> FeedEnd {
-        tracing::error!(feed = self.settings.name, lost, "messages are lost that were to be sent again");
+    /// Counts messages that are in no feed any more.
+    fn lose(&self, messages: usize, ended: FeedEnd) -> FeedEnd {
+        self.lost.fetch_add(messages, Ordering::SeqCst);
         ended
     }
 

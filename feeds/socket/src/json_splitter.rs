@@ -1,12 +1,12 @@
-//! Objects of JSON behind each other, as Cryptofeed writes them to a stream: without anything between, or with white space.
+//! Cuts a stream into objects of JSON, with or without white space between them, as Cryptofeed writes them.
 //!
-//! An object ends where its braces and brackets are closed, those in texts left out. What lies between objects, and objects that are too long,
-//! are faults: of these the first bytes are kept, the others are read and counted. Memory: one object, at most.
+//! An object ends with the brace or bracket that closes its first one; those within texts don't count. Bytes between objects, and objects that
+//! are too long, are faults: their first bytes are kept, the others read and counted. One object at most is in memory.
 
 /// Bytes of a fault that are kept.
 const FAULT_BYTES_MAX: usize = 4 << 10;
 
-/// What was found.
+/// A piece of a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StreamPiece {
     /// An object or an array, from its first to its last byte.
@@ -20,7 +20,7 @@ pub enum StreamPiece {
 pub struct JsonSplitter {
     bytes_max: usize,
     buffer: Vec<u8>,
-    /// Bytes of the object, with those that aren't held.
+    /// Bytes of the object or fault so far; the buffer has the first `bytes_max` of them.
     length: usize,
     depth: usize,
     is_text: bool,
@@ -34,7 +34,7 @@ impl JsonSplitter {
         JsonSplitter { bytes_max, buffer: Vec::new(), length: 0, depth: 0, is_text: false, is_escaped: false }
     }
 
-    /// Looks at the next bytes of the stream.
+    /// Takes the next bytes of the stream, and gives the pieces that end in them.
     pub fn push(&mut self, bytes: &[u8], mut give: impl FnMut(StreamPiece)) {
         for byte in bytes {
             if self.depth == 0 {
@@ -44,7 +44,7 @@ impl JsonSplitter {
                         self.depth = 1;
                         self.hold(*byte);
                     }
-                    // White space ends what lies between objects, so that a fault is a line.
+                    // Bytes between objects are one fault for each line.
                     b'\n' => self.end_of_stray(&mut give),
                     byte if byte.is_ascii_whitespace() && self.length == 0 => {}
                     byte => self.hold(*byte),
@@ -59,7 +59,7 @@ impl JsonSplitter {
         }
     }
 
-    /// The stream has ended.
+    /// Gives the rest of a stream that has ended.
     pub fn end(&mut self, mut give: impl FnMut(StreamPiece)) {
         if self.depth > 0 {
             let reason = format!("the stream ends within an object, after {} bytes of it", self.length);
@@ -88,8 +88,7 @@ impl JsonSplitter {
 
     fn hold(&mut self, byte: u8) {
         self.length = self.length.saturating_add(1);
-        // One byte more than may be: that is how a longer one is known.
-        if self.buffer.len() <= self.bytes_max {
+        if self.buffer.len() < self.bytes_max {
             self.buffer.push(byte);
         }
     }

@@ -62,7 +62,7 @@ fn run(file: &Path, is_check: bool) -> Result<(), String> {
         let of_page = Arc::clone(&counts);
         serve(TcpListener::bind(address).map_err(cannot)?, move || of_page.page()).map_err(cannot)?;
     }
-    signals::hear(stop, give_up).map_err(|error| format!("signals: {error}"))?;
+    signals::handle(stop, give_up).map_err(|error| format!("signals: {error}"))?;
     if log_seconds > 0 {
         let counts = Arc::clone(&counts);
         std::thread::spawn(move || {

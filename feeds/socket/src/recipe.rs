@@ -1,7 +1,7 @@
-//! From a message to rows of a table, and to which table.
+//! Finds the table of a message, and makes rows of it.
 //!
-//! A message is scanned once for the values that patterns ask for ([`Router`]), and once by the recipe of its table ([`Recipe`]), which finds the
-//! row or the rows in it and their values. Nothing of it becomes a tree: values stay as they are written until their column takes them.
+//! A message is scanned once for the values that patterns compare ([`Router`]), and once by the recipe of its table ([`Recipe`]), which finds the
+//! row or the rows in it and their values. No tree is built: values stay as they are written until their column converts them.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -16,16 +16,16 @@ use splay_records::json;
 use crate::gap_detector::GapDetector;
 use crate::settings::{FeedSettings, Pattern, Source, TableSettings};
 
-/// What a message is.
+/// The kind of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Route {
     /// Rows of the table at this place of the settings.
     Table(usize),
-    /// No rows, and it is known why.
+    /// No rows, as the settings say.
     Ignored,
-    /// The venue refuses what was asked for.
+    /// The venue refuses a subscription.
     Failed,
-    /// Nothing that settings know of.
+    /// A message that the settings don't describe.
     Unknown,
 }
 
@@ -63,8 +63,8 @@ fn text(raw: &str) -> Option<Cow<'_, str>> {
     }
 }
 
-/// Whether a text is like one in which `*` stands for any characters. Looks at each `*` for the next place where what follows it is, so it takes
-/// at most the product of the lengths.
+/// Whether a text matches a pattern in which `*` stands for any characters. Each part between two `*` is searched once, after the one before,
+/// so the time is at most the product of the lengths.
 fn is_like(text: &str, pattern: &str) -> bool {
     let Some((first, rest)) = pattern.split_once('*') else { return text == pattern };
     let Some(mut text) = text.strip_prefix(first) else { return false };
@@ -99,7 +99,7 @@ impl PathSlots {
     }
 }
 
-/// Says what messages of a feed are.
+/// Finds the kind of a feed's messages.
 #[derive(Debug, Default)]
 pub struct Router {
     paths: PathSlots,
@@ -124,10 +124,10 @@ impl Router {
         Ok(router)
     }
 
-    /// What a message is.
+    /// The kind of a message.
     ///
     /// # Errors
-    /// Why it is no message.
+    /// The reason why it is no JSON.
     pub fn route(&self, key: Option<&[u8]>, payload: &[u8]) -> Result<Route, String> {
         let slots = self.paths.values(payload)?;
         let key = key.map_or(Cow::Borrowed(""), String::from_utf8_lossy);
@@ -143,7 +143,7 @@ impl Router {
     }
 }
 
-/// Where a column's cell is taken from.
+/// The source of a column's cells.
 #[derive(Debug, Clone)]
 enum CellSource {
     Row(usize),
@@ -161,11 +161,11 @@ struct RecipeColumn {
     values: Option<BTreeMap<String, String>>,
 }
 
-/// How messages become rows of a table.
+/// The way from messages to rows of a table.
 #[derive(Debug)]
 pub struct Recipe {
     message: PathSlots,
-    /// Where the rows are, if the message isn't one.
+    /// The slot of the row or the rows, if the message isn't the row.
     rows: Option<usize>,
     row: PathSlots,
     columns: Vec<RecipeColumn>,

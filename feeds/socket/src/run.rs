@@ -1,5 +1,6 @@
 //! All feeds of the program, each with its two threads.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -18,10 +19,10 @@ use crate::recipe::Router;
 use crate::settings::{FeedSettings, Settings};
 use crate::websocket::VenueConnection;
 
-/// How long other feeds may take to send what waits once one has ended.
+/// Time for the other feeds to send their rows once one has ended.
 const GRACE: Duration = Duration::from_secs(20);
 
-/// Where a feed's messages come from.
+/// The source of a feed's messages.
 enum MessageSource<'a> {
     Venue(VenueConnection<'a>),
     Senders(Listener),
@@ -40,7 +41,7 @@ impl Program {
     /// The feeds of the settings. Doesn't connect yet.
     ///
     /// # Errors
-    /// Secrets and certificates that aren't there, paths and addresses that are none.
+    /// Secrets and certificates that aren't there; paths and addresses that are none.
     pub fn new(settings: Settings, counts: Arc<AllCounts>, stop: Arc<StopSignal>) -> Result<Program, String> {
         let server = Server::new(&settings.server).map_err(|error| format!("server: {error}"))?;
         let is_refused = AtomicBool::new(false);
@@ -57,7 +58,7 @@ impl Program {
     /// Works until the stop signal is set.
     ///
     /// # Errors
-    /// What a person has to do something about: all feeds end then.
+    /// A failure that a person has to end. All feeds end then.
     pub fn run(&self) -> Result<(), String> {
         let file = DeadLetterFile::open(&self.settings.dead_letters.file, |_, _, _| false);
         let file = Arc::new(file.map_err(|reason| format!("dead letters: {reason}"))?);
@@ -131,19 +132,26 @@ impl Program {
         };
         std::thread::scope(|scope| {
             let reader = scope.spawn(|| {
-                let read = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| match source {
+                let read = guarded("reads", || match source {
                     MessageSource::Venue(venue) => venue.run(&queue),
                     MessageSource::Senders(listener) => listener.run(feed, &queue),
-                }));
+                });
                 self.stop.set();
                 is_over.store(true, Ordering::SeqCst);
-                read.map_err(|_| "the thread that reads broke off".to_owned())
+                read
             });
-            let worked = worker.run(&mailbox, &is_over);
+            let worked = guarded("makes rows", || worker.run(&mailbox, &is_over)).flatten();
+            // Without a worker nothing is to be read.
+            self.stop.set();
             let read = reader.join().unwrap_or_else(|_| Err("the thread that reads broke off".to_owned()));
             worked.and(read)
         })
     }
+}
+
+/// Runs the work of a thread. A panic is an error, so that the feed's other thread ends, too.
+fn guarded<T>(work_name: &str, work: impl FnOnce() -> T) -> Result<T, String> {
+    catch_unwind(AssertUnwindSafe(work)).map_err(|_| format!("the thread that {work_name} broke off"))
 }
 
 fn open_source<'a>(feed: &'a FeedSettings, is_refused: &'a AtomicBool) -> Result<MessageSource<'a>, String> {
@@ -165,4 +173,16 @@ fn open_source<'a>(feed: &'a FeedSettings, is_refused: &'a AtomicBool) -> Result
 fn run() -> String {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     format!("{:x}-{:x}", since.as_nanos(), std::process::id())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_panics_ends_with_an_error() {
+        assert_eq!(guarded("reads", || 7), Ok(7));
+        let work = || -> u32 { panic!("a bug") };
+        assert_eq!(guarded("reads", work), Err("the thread that reads broke off".to_owned()));
+    }
 }

@@ -1,4 +1,4 @@
-//! What is listened to and where it goes: a TOML file (docs/guide/feeds.md).
+//! The settings: a TOML file with sources, tables and the server (docs/guide/feeds.md).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -17,11 +17,11 @@ use splay_records::times::Unit;
 pub struct Settings {
     /// The program's name, a part of its producers' names.
     pub name: String,
-    /// Where rows go.
+    /// The server that rows are sent to.
     pub server: ServerSettings,
-    /// Where messages go that are no rows.
+    /// The file of messages that are no rows.
     pub dead_letters: DeadLetterSettings,
-    /// What is told of it all.
+    /// The log's numbers and the page for Prometheus.
     #[serde(default)]
     pub metrics: MetricsSettings,
     /// The feeds.
@@ -29,13 +29,13 @@ pub struct Settings {
     pub feeds: Vec<FeedSettings>,
 }
 
-/// Where messages go that are no rows.
+/// The file of messages that are no rows.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeadLetterSettings {
     /// A file of JSON lines.
     pub file: PathBuf,
-    /// Bytes that it may have; what comes beyond them is counted and logged.
+    /// Bytes that it may have. Further messages are counted and logged.
     #[serde(default = "gibibyte", deserialize_with = "bytes")]
     pub bytes_max: usize,
 }
@@ -58,10 +58,10 @@ pub struct FeedSettings {
     pub ping_seconds: u64,
     /// A message that is sent with each ping, for venues that ask for one.
     pub ping_text: Option<String>,
-    /// So many seconds without anything, also without an answer to a ping, end a connection; 0 for never.
+    /// Seconds without anything, answers to pings included, after which a connection is ended; 0 for never.
     #[serde(default = "sixty")]
     pub silent_seconds_max: u64,
-    /// So many seconds without a message end a connection; 0 for never.
+    /// Seconds without a message after which a connection is ended; 0 for never.
     #[serde(default)]
     pub quiet_seconds_max: u64,
     /// The longest wait before the next attempt to connect.
@@ -78,12 +78,12 @@ pub struct FeedSettings {
     /// Bytes of messages that wait in this process.
     #[serde(default = "sixty_four_mebibytes", deserialize_with = "bytes")]
     pub memory_bytes_max: usize,
-    /// What is done when more would wait.
+    /// The treatment of messages beyond `memory_bytes_max`.
     pub when_full: Option<WhenFull>,
     /// Messages that are no rows: acknowledgements, heartbeats.
     #[serde(default)]
     pub ignore: Vec<Pattern>,
-    /// Messages by which a venue refuses what was asked for.
+    /// Messages by which a venue refuses a subscription.
     #[serde(default)]
     pub fail: Vec<Pattern>,
     /// The tables that messages are rows of.
@@ -91,7 +91,7 @@ pub struct FeedSettings {
     pub tables: Vec<TableSettings>,
 }
 
-/// What is done when more would wait than may.
+/// The treatment of messages beyond `memory_bytes_max`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum WhenFull {
@@ -133,10 +133,10 @@ impl<'de> Deserialize<'de> for Texts {
 pub struct TableSettings {
     /// The table's name.
     pub name: String,
-    /// Which messages; else all that no other table has.
+    /// The pattern of its messages; else all that no other table takes.
     #[serde(default)]
     pub when: Pattern,
-    /// Where the row or the array of rows is; else the message is the row.
+    /// The path of the row or of the array of rows; else the message is the row.
     pub rows: Option<String>,
     /// Columns and where their values come from.
     pub columns: BTreeMap<String, Source>,
@@ -146,16 +146,16 @@ pub struct TableSettings {
     /// Texts that stand for others, by column: `side = { b = "buy", s = "sell" }`.
     #[serde(default)]
     pub values: BTreeMap<String, BTreeMap<String, String>>,
-    /// What numbers count in timestamp columns.
+    /// The unit of numbers in timestamp columns.
     pub time_unit: Option<Unit>,
     /// The same by column.
     #[serde(default)]
     pub units: BTreeMap<String, Unit>,
     /// The venue's numbers, of which none may be missing.
     pub sequence: Option<SequenceSettings>,
-    /// How the table is made if there is none.
+    /// The table to make if there is none.
     pub create: Option<CreateSettings>,
-    /// How large batches are.
+    /// Limits of a batch.
     #[serde(default)]
     pub batch: BatchSettings,
 }
@@ -164,25 +164,25 @@ pub struct TableSettings {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SequenceSettings {
-    /// Where a row has its number.
+    /// The path of a row's number.
     pub field: String,
-    /// What numbers are counted by: the symbol.
+    /// The paths of the values that tell the series of numbers apart, such as the symbol.
     #[serde(default)]
     pub by: Vec<String>,
 }
 
-/// Where a column's values come from.
+/// The source of a column's values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
     /// A path from the row: `data.price`, `0`.
     Row(String),
     /// `^path`: a path from the message.
     Message(String),
-    /// `$received`: when the message came.
+    /// `$received`: the time of the message's arrival.
     Received,
     /// `$feed`: the feed's name.
     Feed,
-    /// `$key`: what ZeroMQ has before the message.
+    /// `$key`: the key that ZeroMQ sends before the message.
     Key,
 }
 
@@ -271,7 +271,7 @@ impl Settings {
     /// Reads a file. Paths in it are relative to its folder.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The fault of the settings.
     pub fn read(file: &Path) -> Result<Settings, String> {
         let with_file = |error: String| format!("{}: {error}", file.display());
         let text = std::fs::read_to_string(file).map_err(|error| with_file(error.to_string()))?;
@@ -292,7 +292,7 @@ impl Settings {
     /// Settings of a text.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The fault of the settings.
     pub fn parse(text: &str) -> Result<Settings, String> {
         let settings: Settings = toml::from_str(text).map_err(|error| error.to_string())?;
         settings.validate()?;
@@ -346,7 +346,7 @@ fn check_name(name: &str) -> Result<(), String> {
 }
 
 impl FeedSettings {
-    /// What is done when more would wait than may.
+    /// The treatment of messages beyond `memory_bytes_max`.
     #[must_use]
     pub fn when_full(&self) -> WhenFull {
         self.when_full.unwrap_or(match self.listen {

@@ -19,14 +19,16 @@ use tungstenite::{Error, Message, WebSocket};
 use crate::arrival_queue::{Arrival, ArrivalQueue};
 use crate::settings::FeedSettings;
 
-/// How long a connection, its encryption and its opening may take, each.
+/// The longest that a step of connecting may take: TCP, TLS, the WebSocket's opening.
 const CONNECT: Duration = Duration::from_secs(10);
 
-/// How long a read waits.
+/// The longest wait of a read.
 const TURN: Duration = Duration::from_millis(100);
 
-/// The first wait before the next attempt, and how long a connection has to last to begin with it again.
+/// The first wait before the next attempt.
 const WAIT: Duration = Duration::from_millis(500);
+
+/// After a connection that lasted longer than this, the next wait is the first one again.
 const LONG: Duration = Duration::from_secs(60);
 
 /// A connection, encrypted or not.
@@ -75,7 +77,7 @@ pub struct VenueConnection<'a> {
     settings: &'a FeedSettings,
     url: &'a str,
     tls: Option<Arc<ClientConfig>>,
-    /// Whether the venue has refused what was asked for: who makes rows has found it among the messages.
+    /// Whether the venue has refused a subscription. The thread that makes rows finds this in the messages.
     is_refused: &'a AtomicBool,
 }
 
@@ -139,7 +141,7 @@ impl<'a> VenueConnection<'a> {
         }
     }
 
-    /// Connects, and sends what is to be sent.
+    /// Connects, and sends the subscriptions.
     fn open(&self) -> Result<WebSocket<Stream>, String> {
         let request = self.url.into_client_request().map_err(|error| error.to_string())?;
         let uri = request.uri();
@@ -174,7 +176,7 @@ impl<'a> VenueConnection<'a> {
         Ok(socket)
     }
 
-    /// Reads until the connection ends, and says why it did.
+    /// Reads until the connection ends, and returns the reason.
     fn read(&self, socket: &mut WebSocket<Stream>, queue: &ArrivalQueue<'_>) -> Result<String, String> {
         let seconds = |seconds: u64| (seconds > 0).then(|| Duration::from_secs(seconds));
         let settings = self.settings;
@@ -183,15 +185,14 @@ impl<'a> VenueConnection<'a> {
         let (mut pinged, mut heard, mut last_message) = (Instant::now(), Instant::now(), Instant::now());
         while !queue.stop.is_set() {
             match socket.read() {
+                // A wait for room in the queue is no silence of the venue.
                 Ok(Message::Text(text)) => {
-                    last_message = Instant::now();
                     queue.put(Arrival::now(text.as_bytes().to_vec()));
-                    heard = Instant::now();
+                    (last_message, heard) = (Instant::now(), Instant::now());
                 }
                 Ok(Message::Binary(bytes)) => {
-                    last_message = Instant::now();
                     queue.put(Arrival::now(bytes.to_vec()));
-                    heard = Instant::now();
+                    (last_message, heard) = (Instant::now(), Instant::now());
                 }
                 Ok(Message::Close(frame)) => {
                     return Ok(frame.map_or_else(
@@ -224,7 +225,7 @@ impl<'a> VenueConnection<'a> {
     }
 }
 
-/// Whether nothing has come within the time.
+/// Whether a read ended without bytes, because its time was over or a signal came.
 pub(crate) fn is_idle(error: &std::io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
 }

@@ -1,4 +1,4 @@
-//! An S3 server on this machine that the tests start themselves, and a proxy in front of it that misbehaves.
+//! An S3 server that the tests start on this machine, and a proxy in front of it that breaks, delays and refuses requests.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -13,7 +13,7 @@ const START: Duration = Duration::from_secs(60);
 /// A bucket of the server.
 pub const BUCKET: &str = "ticks";
 
-/// A running server, which ends with this.
+/// A running server, which is killed when this is dropped.
 pub struct Server {
     pub address: SocketAddr,
     child: Child,
@@ -83,16 +83,16 @@ fn free_port() -> u16 {
     listener.local_addr().expect("an address").port()
 }
 
-/// What the proxy does to connections.
+/// Faults of the proxy's connections.
 #[derive(Debug, Default)]
 pub struct Faults {
-    /// Milliseconds that each piece of an answer waits.
+    /// Milliseconds before the first piece of an answer.
     pub latency_ms: AtomicU64,
-    /// Connections of which each n-th is cut behind some of its answer; 0: none.
+    /// Each n-th connection is cut within its answer; 0: none.
     pub cut_each: AtomicU64,
-    /// Connections of which each n-th is answered with 503; 0: none.
+    /// Each n-th connection is answered with 503; 0: none.
     pub refuse_each: AtomicU64,
-    /// Whether connections are closed at once, as those of a server that is away.
+    /// Whether connections are closed at once, as if the server were down.
     pub away: AtomicBool,
     /// Requests so far.
     pub requests: AtomicU64,
@@ -130,14 +130,14 @@ fn serve(mut client: TcpStream, to: SocketAddr, faults: &Faults) -> Option<()> {
     };
     let head = read_head(&mut client)?;
     if is_each(&faults.refuse_each) {
-        // The body isn't read, as servers do that have no time for it.
+        // A busy server doesn't read the body either.
         let _ = client.write_all(b"HTTP/1.1 503 Slow Down\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
         let _ = client.shutdown(Shutdown::Both);
         return None;
     }
     let cut = is_each(&faults.cut_each);
     let mut server = TcpStream::connect(to).ok()?;
-    server.write_all(&closing(&head)).ok()?;
+    server.write_all(&with_close(&head)).ok()?;
     let (mut from_client, mut to_server) = (client.try_clone().ok()?, server.try_clone().ok()?);
     std::thread::spawn(move || std::io::copy(&mut from_client, &mut to_server));
     let mut piece = vec![0; 16 << 10];
@@ -166,8 +166,8 @@ fn read_head(client: &mut TcpStream) -> Option<Vec<u8>> {
     Some(head)
 }
 
-/// A request's head that asks for the connection's end behind the answer.
-fn closing(head: &[u8]) -> Vec<u8> {
+/// A request's head that asks the server to close the connection after its answer.
+fn with_close(head: &[u8]) -> Vec<u8> {
     let text = String::from_utf8_lossy(head);
     text.replacen("\r\n\r\n", "\r\nConnection: close\r\n\r\n", 1).into_bytes()
 }

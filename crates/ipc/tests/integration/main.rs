@@ -94,6 +94,22 @@ fn a_length_that_no_memory_holds_is_refused() {
 }
 
 #[test]
+fn messages_of_a_stream_unpack_to_what_is_allowed() {
+    for codec in CODECS {
+        let bytes = stream(codec, &[rows(), rows()]);
+        let mut reader = StreamReader::try_new(&bytes[..]).unwrap();
+        assert_eq!(reader.by_ref().count(), 2);
+        let unpacked = reader.bytes_unpacked();
+        // Eight bytes of sizes and prices, four of keys and offsets, and the texts of venues.
+        assert!((2 * 200 * 24..2 * 200 * 48).contains(&unpacked), "{unpacked}");
+        let limited = |bytes_max| StreamReader::with_bytes_max(&bytes[..], bytes_max).unwrap().collect::<Vec<_>>();
+        assert!(limited(unpacked).iter().all(Result::is_ok));
+        let last = limited(unpacked - 1).pop().unwrap();
+        assert!(matches!(last, Err(Error::TooLarge { limit: Some(_), .. })), "{codec:?}");
+    }
+}
+
+#[test]
 fn damage_never_ends_the_process() {
     std::panic::set_hook(Box::new(|_| {}));
     for codec in CODECS {

@@ -17,7 +17,7 @@ use crate::columns::Cell;
 use crate::registry::{SchemaError, Schemas};
 use crate::settings::UnknownFields;
 
-/// How deep types may lie in each other.
+/// The deepest nesting of types.
 const DEPTH_MAX: usize = 32;
 
 /// Parts of a schema, with those that are named several times counted as often.
@@ -75,7 +75,7 @@ impl Decoder {
 #[error("{0}")]
 pub struct PlanError(String);
 
-/// How a datum is read.
+/// The steps that read a datum.
 #[derive(Debug)]
 pub struct Plan {
     root: Vec<FieldStep>,
@@ -132,7 +132,7 @@ impl Plan {
     /// Fills the cells of the columns that a datum has.
     ///
     /// # Errors
-    /// What is wrong with the bytes.
+    /// The fault of the bytes.
     pub fn decode<'a>(&'a self, datum: &'a [u8], cells: &mut [Cell<'a>]) -> Result<(), String> {
         let mut reader = DatumReader { bytes: datum, items: 0 };
         record(&self.root, &mut reader, cells)?;
@@ -325,7 +325,7 @@ fn array<'a>(items: &'a Node, reader: &mut DatumReader<'a>, cells: &mut [Cell<'a
             }
         }
     }
-    Ok(if are_numbers { Cell::Floats(numbers) } else { Cell::Other("an array of what are no numbers") })
+    Ok(if are_numbers { Cell::Floats(numbers) } else { Cell::Other("an array with items that are no numbers") })
 }
 
 /// A number in two's complement, the highest byte first.
@@ -344,7 +344,7 @@ fn big_endian(bytes: &[u8]) -> Result<i128, String> {
     Ok(number)
 }
 
-/// What is left of a datum.
+/// The bytes of a datum that aren't read yet.
 struct DatumReader<'a> {
     bytes: &'a [u8],
     items: usize,

@@ -19,14 +19,14 @@ pub use avro::{Plan, PlanError};
 pub use splay_records::decode::{DecodeFailure, Record};
 pub use splay_records::fields::Fields;
 
-/// Where the value of a column comes from, if not from a field.
+/// A column whose value comes from the record's metadata.
 #[derive(Debug, Clone)]
 struct FromRecord {
     column: usize,
     source: Source,
 }
 
-/// The columns of rows that are made of records, and where their values are.
+/// The columns of the rows, and the sources of their values.
 #[derive(Debug)]
 pub struct Layout {
     columns: Vec<Column>,
@@ -122,9 +122,9 @@ impl Layout {
 /// Rows of records that wait to be sent.
 #[derive(Debug)]
 enum PendingRows {
-    /// Built here, value by value.
+    /// Rows that are built value by value.
     Built(Rows),
-    /// Arrow batches as they came, of one schema.
+    /// Arrow batches of one schema, as they were received.
     Batches(Vec<RecordBatch>),
 }
 
@@ -136,6 +136,8 @@ pub struct Decoder {
     avro: Option<avro::Decoder>,
     waiting: PendingRows,
     rows: usize,
+    /// Bytes that waiting Arrow batches have unpacked to.
+    bytes: usize,
 }
 
 impl Decoder {
@@ -159,16 +161,20 @@ impl Decoder {
             Format::Arrow => PendingRows::Batches(Vec::new()),
             Format::Json | Format::Avro => PendingRows::Built(Rows::new(layout.columns())),
         };
-        Ok(Decoder { layout, format: settings.format, avro, waiting, rows: 0 })
+        Ok(Decoder { layout, format: settings.format, avro, waiting, rows: 0, bytes: 0 })
     }
 }
 
 impl Decode for Decoder {
     fn add(&mut self, record: &Record<'_>) -> Result<usize, DecodeFailure> {
         let Some(payload) = record.payload else { return Ok(0) };
-        let Decoder { layout, format, avro, waiting, .. } = self;
+        let Decoder { layout, format, avro, waiting, bytes, .. } = self;
         let rows = match (waiting, format) {
-            (PendingRows::Batches(batches), _) => stream::add(layout, record, payload, batches)?,
+            (PendingRows::Batches(batches), _) => {
+                let (rows, unpacked) = stream::add(layout, record, payload, batches)?;
+                *bytes += unpacked;
+                rows
+            }
             (PendingRows::Built(rows), Format::Avro) => {
                 let avro = avro.as_mut().ok_or_else(|| "Avro needs a registry".to_owned())?;
                 let mut cells = vec![Cell::Null; layout.columns.len()];
@@ -193,8 +199,12 @@ impl Decode for Decoder {
         self.rows
     }
 
+    fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     fn take(&mut self) -> Result<RecordBatch, String> {
-        self.rows = 0;
+        (self.rows, self.bytes) = (0, 0);
         match &mut self.waiting {
             PendingRows::Built(rows) => rows.take().map_err(|error| error.to_string()),
             PendingRows::Batches(batches) => match std::mem::take(batches).as_slice() {

@@ -1,7 +1,7 @@
 //! Arrow IPC: a stream for each record, of any number of rows.
 //!
-//! Columns go on in the types that they have: the server converts what it can without loss, and refuses the rest. Records whose columns
-//! have other types than those before begin a new batch.
+//! Columns are sent in the types that they have. The server converts those that it can convert without loss, and refuses the rest. A record
+//! whose columns have other types than the one before begins a new batch.
 
 use std::io::Cursor;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -22,13 +22,14 @@ const ROWS_MAX: usize = 1 << 22;
 /// Bytes that a record may unpack to.
 const BYTES_MAX: usize = 64 << 20;
 
+/// Adds a record's rows to those that wait. Returns their number, and the bytes that they unpack to.
 pub(super) fn add(
     layout: &Layout,
     record: &Record<'_>,
     payload: &[u8],
     waiting: &mut Vec<RecordBatch>,
-) -> Result<usize, DecodeFailure> {
-    let received = read(payload)?;
+) -> Result<(usize, usize), DecodeFailure> {
+    let (received, bytes) = read(payload)?;
     let mut batches = Vec::with_capacity(received.len());
     for batch in received.iter().filter(|batch| batch.num_rows() > 0) {
         batches.push(projected(layout, record, batch)?);
@@ -41,28 +42,36 @@ pub(super) fn add(
     }
     let rows = batches.iter().map(RecordBatch::num_rows).sum();
     waiting.append(&mut batches);
-    Ok(rows)
+    Ok((rows, bytes))
 }
 
-fn unsound(what: impl std::fmt::Display) -> String {
-    format!("not a sound Arrow stream: {what}")
+fn unsound(reason: impl std::fmt::Display) -> String {
+    format!("not a sound Arrow stream: {reason}")
 }
 
-/// The batches of a stream.
-fn read(payload: &[u8]) -> Result<Vec<RecordBatch>, String> {
+fn too_large() -> String {
+    format!("more than {ROWS_MAX} rows or {BYTES_MAX} bytes in a record")
+}
+
+/// The batches of a stream, and the bytes that they unpack to.
+fn read(payload: &[u8]) -> Result<(Vec<RecordBatch>, usize), String> {
+    let failure = |error: splay_ipc::Error| match error {
+        splay_ipc::Error::TooLarge { limit: Some(_), .. } => too_large(),
+        other => unsound(other),
+    };
     // A damaged schema may panic in Arrow's reader.
     let read = catch_unwind(AssertUnwindSafe(|| {
-        let (mut batches, mut rows, mut bytes) = (Vec::new(), 0_usize, 0_usize);
-        for batch in StreamReader::try_new(Cursor::new(payload)).map_err(unsound)? {
-            let batch = batch.map_err(unsound)?;
+        let (mut batches, mut rows) = (Vec::new(), 0_usize);
+        let mut reader = StreamReader::with_bytes_max(Cursor::new(payload), BYTES_MAX).map_err(failure)?;
+        for batch in reader.by_ref() {
+            let batch = batch.map_err(failure)?;
             rows = rows.saturating_add(batch.num_rows());
-            bytes = bytes.saturating_add(batch.get_array_memory_size());
-            if rows > ROWS_MAX || bytes > BYTES_MAX {
-                return Err(format!("more than {ROWS_MAX} rows or {BYTES_MAX} bytes in a record"));
+            if rows > ROWS_MAX {
+                return Err(too_large());
             }
             batches.push(batch);
         }
-        Ok(batches)
+        Ok((batches, reader.bytes_unpacked()))
     }));
     read.unwrap_or_else(|_| Err(unsound("it breaks Arrow's reader")))
 }
@@ -102,8 +111,8 @@ fn projected(layout: &Layout, record: &Record<'_>, batch: &RecordBatch) -> Resul
     RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays).map_err(unsound)
 }
 
-/// A column as the server takes it, in one of the types that it takes at all: one that it doesn't would be refused as a message that can't be
-/// understood. Dictionaries have keys that suffice for those of many records behind each other.
+/// A column in a type that the server takes. It would refuse another one as a message that it can't understand, which no record is to blame
+/// for. Keys of dictionaries are widened, so that they suffice for the values of many records together.
 fn plain(array: &ArrayRef) -> Result<ArrayRef, String> {
     let target_type = match array.data_type() {
         DataType::Dictionary(_, values) if is_text(values) => {

@@ -175,7 +175,7 @@ fn datum(size: i32, symbol: Option<&str>, paid: i64, book: &[Option<f64>]) -> Ve
 }
 
 proptest! {
-    /// What apache-avro writes is read as it was.
+    /// A datum that apache-avro writes is read unchanged.
     #[test]
     fn avro_is_read_as_it_was_written(
         size in any::<i32>(),
@@ -277,6 +277,38 @@ fn arrow_has_the_tables_columns_and_what_kafka_says() {
     let other =
         RecordBatch::try_from_iter([("TIME", Arc::clone(batch(1).column(0))), ("n", Arc::new(bytes) as _)]).unwrap();
     assert_eq!(bad(&mut arrow, &crate::server::stream(&other).unwrap()), "size: no column holds Binary");
+}
+
+/// Each column counted the bytes of all columns, so that records of many columns were refused.
+#[test]
+fn records_of_many_columns_count_each_byte_once() {
+    let mut arrow = decoder("arrow", "");
+    let narrow = batch(20_000);
+    let mut columns = vec![("time".to_owned(), Arc::clone(narrow.column(0)))];
+    columns.extend((0..40).map(|number| (format!("level {number}"), Arc::clone(narrow.column(2)))));
+    let rows = RecordBatch::try_from_iter(columns).unwrap();
+    assert_eq!(arrow.add(&record(&crate::server::stream(&rows).unwrap())), Ok(20_000));
+    assert!((41 * 160_000..42 * 160_000).contains(&arrow.bytes()), "{}", arrow.bytes());
+    arrow.take().unwrap();
+    assert_eq!(arrow.bytes(), 0);
+}
+
+/// The limit was looked at once a message was unpacked.
+#[test]
+fn records_that_unpack_to_too_much_are_refused_before() {
+    // 72 MB in fewer rows than a record may have.
+    let numbers: arrow::array::ArrayRef = Arc::new(Int64Array::from_value(0, 3_000_000));
+    let columns = ["time", "size", "price"].map(|name| (name, Arc::clone(&numbers)));
+    let batch = RecordBatch::try_from_iter(columns).unwrap();
+    let options = arrow::ipc::writer::IpcWriteOptions::default()
+        .try_with_compression(Some(arrow::ipc::CompressionType::ZSTD))
+        .unwrap();
+    let mut writer =
+        arrow::ipc::writer::StreamWriter::try_new_with_options(Vec::new(), &batch.schema(), options).unwrap();
+    writer.write(&batch).unwrap();
+    let bytes = writer.into_inner().unwrap();
+    assert!(bytes.len() < 100_000, "{}", bytes.len());
+    assert_eq!(bad(&mut decoder("arrow", ""), &bytes), "more than 4194304 rows or 67108864 bytes in a record");
 }
 
 /// Their keys ended at 127 when those of several records came together.

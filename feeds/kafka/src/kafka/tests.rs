@@ -1,4 +1,4 @@
-//! Where partitions begin.
+//! The first offsets of partitions.
 
 use super::*;
 

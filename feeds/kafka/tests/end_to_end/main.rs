@@ -26,7 +26,7 @@ const TYPES: &str = "time:timestamp,sym:symbol,price:float64,size:int64,id:int64
 /// 2024-01-02 in milliseconds.
 const DAY: u64 = 1_704_153_600_000;
 
-/// What a test needs, if it can be had.
+/// The broker and the server of a test, if they can be started.
 fn together(folder: &std::path::Path) -> Option<(Broker, Server)> {
     let pair = splay().and_then(|program| Ok((Broker::start()?, program)));
     match pair {
@@ -69,7 +69,7 @@ fn records(ids: std::ops::Range<u64>) -> Vec<(i32, String)> {
     let record = |id: u64| {
         let text = match id % 500 {
             17 => "{\"ts\": 1, \"sym\"".to_owned(),
-            // What the table can't hold.
+            // A record that the table can't hold.
             18 => format!("{{\"ts\": {DAY}, \"sym\": \"S\", \"px\": {{\"last\": 1}}, \"qty\": 1.5, \"id\": {id}}}"),
             _ => json(id),
         };

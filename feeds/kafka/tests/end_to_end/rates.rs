@@ -1,4 +1,4 @@
-//! How many rows a second come through, of each format.
+//! Rows per second of each format.
 
 use std::sync::Arc;
 use std::time::Instant;

@@ -1,4 +1,4 @@
-//! What columns hold, and what they refuse.
+//! Values that columns take, and values that they refuse.
 
 use arrow::array::{Array, AsArray};
 use arrow::datatypes::{Decimal128Type, Int64Type, TimestampNanosecondType};
@@ -79,6 +79,22 @@ fn floats_are_the_nearest_of_a_text_and_exact_of_numbers() {
     assert!(of("float32", Cell::Float(180.1)).is_err());
     assert_eq!(of("float64", Cell::Decimal(18_010, 2)), Ok(Value::Float(180.1)));
     assert!(of("float64", text("many")).is_err());
+}
+
+/// They were stored as infinite.
+#[test]
+fn numbers_beyond_the_range_of_a_float_are_refused() {
+    assert_eq!(of("float64", Cell::Number("1e400")).unwrap_err(), "c: 1e400 is no float64");
+    for (kind, cell) in [
+        ("float64", text("-1e400")),
+        ("float32", Cell::Number("1e39")),
+        ("float32", text("-4e38")),
+        ("float32", Cell::Decimal(1, -39)),
+    ] {
+        assert!(of(kind, cell.clone()).is_err(), "{kind} {cell:?}");
+    }
+    assert_eq!(of("float32", Cell::Number("3.4e38")), Ok(Value::Float(f64::from(3.4e38_f32))));
+    assert_eq!(of("float64", text("-inf")), Ok(Value::Float(f64::NEG_INFINITY)));
 }
 
 #[test]

@@ -35,6 +35,24 @@ fn a_record_is_there_once_and_what_a_crash_cut_off_is_written_anew() {
     assert_eq!((letters[0]["value"].as_str(), letters[1]["value_base64"].as_str()), (Some("a\nb"), Some("/w==")));
 }
 
+/// The line and all behind it were cut off as the rest of a crash.
+#[test]
+fn a_file_with_a_line_beyond_the_limit_is_left_as_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("dead.jsonl");
+    let file = DeadLetterFile::open(&path, |_, _, _| true).unwrap();
+    file.write(&letter(4, b"short")).unwrap();
+    file.write(&letter(5, &[b'x'; 400])).unwrap();
+    file.write(&letter(6, b"short")).unwrap();
+    drop(file);
+    let whole = std::fs::read(&path).unwrap();
+    let refusal = DeadLetterFile::open_with(&path, |_, _, _| true, 300).unwrap_err();
+    assert!(refusal.contains("begins a line of more than 300 bytes"), "{refusal}");
+    assert_eq!(std::fs::read(&path).unwrap(), whole);
+    DeadLetterFile::open_with(&path, |_, _, _| true, 600).unwrap();
+    assert_eq!(std::fs::read(&path).unwrap(), whole);
+}
+
 #[test]
 fn a_file_of_something_else_is_left_as_it_is() {
     let folder = tempfile::tempdir().unwrap();

@@ -14,7 +14,7 @@ use crate::json;
 use crate::settings::UnknownFields;
 use crate::times::Unit;
 
-/// What befalls a message.
+/// The fate of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
     /// It arrives, and its answer does.
@@ -56,7 +56,7 @@ struct SentMessage {
     ids: Vec<i64>,
 }
 
-/// What a server keeps: rows in their order, and the producer's last number.
+/// The state of a server: rows in their order, and the producer's last number.
 #[derive(Debug, Clone, Default)]
 struct ServerState {
     ids: Vec<i64>,
@@ -210,7 +210,7 @@ fn is_poison(id: i64) -> bool {
     id % 11 == 7
 }
 
-/// What a record of a topic is, by its offset. Some offsets are none: they are a transaction's marks, or compacted.
+/// The payload of a record, by its offset. Some offsets have no record: they are a transaction's marks, or compacted.
 fn payload(offset: u64) -> Option<Option<String>> {
     match offset % 13 {
         3 => None,
@@ -335,7 +335,7 @@ proptest! {
         let end = FIRST + count;
         let letters = run(&model, end, &sizes);
         let (ids, dead) = expected(end);
-        // What is still on its way changes nothing.
+        // Messages that are still on their way change nothing.
         for sent in model.late.take() {
             model.take(&sent);
         }
@@ -344,7 +344,7 @@ proptest! {
     }
 }
 
-/// What the number of the message before is for: without it this doubles rows.
+/// Without the number of the message before, this doubles rows.
 #[test]
 fn a_message_of_a_killed_run_that_arrives_late_comes_not_between() {
     let late = SentMessage { previous: 0, sequence: FIRST + 6, ids: vec![100, 101, 102, 104, 105] };
@@ -411,6 +411,117 @@ fn many_bad_records_behind_each_other_are_no_fault_of_the_records() {
         "{ended:?}"
     );
     assert_eq!(letters.0.lock().unwrap().0.len(), 3);
+}
+
+/// Bad records counted as consecutive until a batch was stored, also with good ones between them.
+#[test]
+fn bad_records_between_good_ones_are_not_in_a_row() {
+    let (model, letters, counts) = (ServerModel::new(Vec::new()), FailingDeadLetters::default(), Counts::default());
+    let mut feed = feed_of(&model, &letters, &counts, OnError::Skip, 3);
+    for offset in 0..40_u64 {
+        let text = if offset % 2 == 0 { "no JSON".to_owned() } else { format!("{{\"id\": 1, \"time\": {offset}}}") };
+        feed.take(&record(offset, &text), Instant::now()).unwrap();
+    }
+    feed.flush().unwrap();
+    assert_eq!((letters.0.lock().unwrap().0.len(), model.state.borrow().ids.len()), (20, 20));
+}
+
+#[test]
+fn many_refused_records_behind_each_other_end_a_feed() {
+    let (model, letters, counts) = (ServerModel::new(Vec::new()), FailingDeadLetters::default(), Counts::default());
+    let mut feed = feed_of(&model, &letters, &counts, OnError::Skip, 3);
+    for offset in 0..8 {
+        feed.take(&record(offset, "{\"id\": 7, \"time\": 1}"), Instant::now()).unwrap();
+    }
+    let ended = feed.flush().unwrap_err();
+    assert!(matches!(&ended, FeedEnd::Failed(reason) if reason.contains("3 records behind each other")), "{ended:?}");
+    assert_eq!(letters.0.lock().unwrap().0.len(), 3);
+}
+
+/// Decodes as [`ObjectDecoder`] does, except that some records fail once.
+struct ScriptedDecoder {
+    objects: ObjectDecoder,
+    failures: Vec<(u64, DecodeFailure)>,
+    bytes_per_row: usize,
+}
+
+impl Decode for ScriptedDecoder {
+    fn add(&mut self, record: &Record<'_>) -> Result<usize, DecodeFailure> {
+        match self.failures.iter().position(|(offset, _)| *offset == record.offset) {
+            Some(place) => Err(self.failures.remove(place).1),
+            None => self.objects.add(record),
+        }
+    }
+
+    fn rows(&self) -> usize {
+        self.objects.rows()
+    }
+
+    fn bytes(&self) -> usize {
+        self.objects.rows() * self.bytes_per_row
+    }
+
+    fn take(&mut self) -> Result<RecordBatch, String> {
+        self.objects.take()
+    }
+}
+
+fn scripted<'a>(
+    model: &'a ServerModel,
+    letters: &'a FailingDeadLetters,
+    counts: &'a Counts,
+    failures: Vec<(u64, DecodeFailure)>,
+    bytes_per_row: usize,
+) -> Feed<'a, ServerModel, FailingDeadLetters, ScriptedDecoder> {
+    let Feed { partition, .. } = feed_of(model, letters, counts, OnError::Skip, 10);
+    let decoder = ScriptedDecoder { objects: ObjectDecoder::new(), failures, bytes_per_row };
+    Feed::new(partition, model, letters, counts, decoder, (0, 0))
+}
+
+fn take(feed: &mut Feed<'_, ServerModel, FailingDeadLetters, ScriptedDecoder>, offset: u64) -> Result<(), FeedEnd> {
+    feed.take(&record(offset, &format!("{{\"id\": {offset}, \"time\": 1}}")), Instant::now())
+}
+
+/// Rows waited as long as the schema of a later record couldn't be fetched.
+#[test]
+fn rows_do_not_wait_for_the_schema_of_a_later_record() {
+    let (model, letters, counts) = (ServerModel::new(Vec::new()), FailingDeadLetters::default(), Counts::default());
+    let failures = vec![(1, DecodeFailure::Unavailable("no answer".to_owned()))];
+    let mut feed = scripted(&model, &letters, &counts, failures, 0);
+    take(&mut feed, 0).unwrap();
+    take(&mut feed, 1).unwrap();
+    assert_eq!((model.state.borrow().ids.clone(), counts.retries.get()), (vec![0], 1));
+    feed.flush().unwrap();
+    assert_eq!(model.state.borrow().ids, [0, 1]);
+}
+
+/// A record before which the others had to be sent was given back by nobody if that failed.
+#[test]
+fn a_record_of_other_columns_is_given_back_with_those_before() {
+    let (model, letters, counts) = (ServerModel::new(Vec::new()), FailingDeadLetters::default(), Counts::default());
+    // Another run has sent a message, so that the next one conflicts.
+    model.state.borrow_mut().last = Some(1);
+    let mut feed = scripted(&model, &letters, &counts, vec![(3, DecodeFailure::OtherColumns)], 0);
+    take(&mut feed, 2).unwrap();
+    let ended = take(&mut feed, 3);
+    assert!(matches!(ended, Err(FeedEnd::Restart(_))), "{ended:?}");
+    assert_eq!(feed.unsent().iter().map(|record| record.offset).collect::<Vec<_>>(), [2, 3]);
+}
+
+/// Only payloads counted: keys of records without values, and rows that unpack to much more, took memory without a limit.
+#[test]
+fn batches_end_at_their_bytes_of_keys_and_of_rows() {
+    let (model, letters, counts) = (ServerModel::new(Vec::new()), FailingDeadLetters::default(), Counts::default());
+    let bytes = BatchSettings::default().bytes;
+    let mut feed = scripted(&model, &letters, &counts, Vec::new(), bytes / 2);
+    (0..3).for_each(|offset| take(&mut feed, offset).unwrap());
+    assert_eq!(model.state.borrow().last, Some(2));
+    feed.flush().unwrap();
+    let key = vec![b'k'; bytes / 2];
+    for offset in 3..6 {
+        feed.take(&Record { offset, time_ns: None, key: Some(&key), payload: None }, Instant::now()).unwrap();
+    }
+    assert_eq!(model.state.borrow().last, Some(5));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What answers mean, and how tables are described.
+//! Answers of the server, and descriptions of tables.
 
 use serde_json::json;
 

@@ -1,6 +1,6 @@
-//! Places where senders connect: streams of objects over TCP and Unix sockets, datagrams, publishers of ZeroMQ.
+//! Listeners for senders: streams of objects over TCP and Unix sockets, datagrams, publishers of ZeroMQ.
 //!
-//! A sender takes a thread, at most as many as settings say; others are turned away and counted. Each holds one message at most.
+//! Each sender has a thread. Beyond `connections_max` senders are turned away and counted. A thread holds one message at most.
 
 mod udp;
 mod unix;
@@ -19,10 +19,10 @@ use crate::json_splitter::{JsonSplitter, StreamPiece};
 use crate::settings::{FeedSettings, ListenAddress};
 use crate::websocket::is_idle;
 
-/// How long a read waits before it looks whether the process ends.
+/// The longest wait of a read, after which the thread looks whether the process ends.
 const TURN: Duration = Duration::from_millis(100);
 
-/// How long it takes at most to notice a new sender.
+/// The longest time until a new sender is noticed.
 const ACCEPT: Duration = Duration::from_millis(20);
 
 /// Stack of a sender's thread.
@@ -31,7 +31,7 @@ const STACK: usize = 512 << 10;
 /// Bytes that are read at once.
 const BUFFER: usize = 64 << 10;
 
-/// A place that is listened at.
+/// A socket that listens.
 #[derive(Debug)]
 pub enum Listener {
     /// Streams of objects.
@@ -40,7 +40,7 @@ pub enum Listener {
     Udp(UdpSocket),
     /// Publishers.
     Zmq(TcpListener),
-    /// Streams of objects, at a path that is removed in the end.
+    /// Streams of objects, at a path that is removed when the process ends.
     Unix(UnixListener, PathBuf),
 }
 
@@ -48,7 +48,7 @@ impl Listener {
     /// Begins to listen.
     ///
     /// # Errors
-    /// What the operating system says.
+    /// Those of the operating system.
     pub fn bind(place: &ListenAddress) -> Result<Listener, String> {
         let tcp = |address: &SocketAddr| {
             let listener = TcpListener::bind(address).map_err(|error| format!("{address}: {error}"))?;
@@ -110,7 +110,7 @@ fn tcp(listener: &TcpListener) -> std::io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// Takes senders, each in a thread of its own, until the process ends. `read` says why a sender's connection ended.
+/// Takes senders, each in a thread of its own, until the process ends. `read` returns the reason why a sender's connection ended.
 fn serve<S: Send>(
     settings: &FeedSettings,
     queue: &ArrivalQueue<'_>,

@@ -114,6 +114,8 @@ fn a_unix_socket_is_its_owners_and_replaces_one_that_is_left() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("feed.sock");
     let settings = settings(&format!("unix:{}", path.display()), "");
+    // A run of the same process id was killed before it had moved its socket to the path.
+    std::fs::create_dir(folder.path().join(format!(".feed.sock.{}", std::process::id()))).unwrap();
     for _ in 0..2 {
         listening(&settings, |test_bed, _| {
             assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
@@ -144,7 +146,7 @@ fn datagrams_are_messages() {
     });
 }
 
-/// What a publisher says before its first message.
+/// The bytes that a publisher sends before its first message.
 fn publisher() -> Vec<u8> {
     let mut bytes = vec![0; 64];
     bytes[0] = 0xff;
@@ -191,7 +193,7 @@ impl Write for ScriptedStream {
     }
 }
 
-/// What is found in the bytes of a publisher, why it ended, and what it was answered.
+/// The messages in a publisher's bytes, the reason of its end, and the bytes that it was answered.
 fn heard(bytes: Vec<u8>, step: usize) -> (Vec<Arrival>, Result<(), String>, Vec<u8>) {
     let test_bed = TestBed::default();
     let mut script = ScriptedStream { bytes: Cursor::new(bytes), step, written: Vec::new() };

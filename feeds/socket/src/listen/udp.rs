@@ -1,6 +1,7 @@
 //! Datagrams, an object of JSON in each.
 //!
-//! What the operating system drops because nobody reads in time is told by Linux in `/proc/net/udp`; what is lost on the way, by nobody.
+//! Linux counts in `/proc/net/udp` the datagrams that it drops because the program doesn't read in time. Nothing counts those that are lost on
+//! their way.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
@@ -11,7 +12,7 @@ use crate::websocket::is_idle;
 /// Bytes of the largest datagram.
 const DATAGRAM: usize = 1 << 16;
 
-/// How often the number of dropped datagrams is read from the operating system.
+/// Time between two reads of the number of dropped datagrams.
 const ASK: Duration = Duration::from_secs(1);
 
 pub(super) fn run(socket: &UdpSocket, bytes_max: usize, queue: &ArrivalQueue<'_>) {

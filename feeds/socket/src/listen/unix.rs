@@ -5,9 +5,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 
-/// Listens at a path. What a run that was killed has left there is replaced; a socket that is listened at isn't.
+/// Listens at a path. Replaces the socket that a killed run has left there, and refuses one at which a program listens.
 ///
-/// The socket is made in a folder that the owner alone may enter, and moved to its place with its rights.
+/// The socket is made in a folder that only the owner may enter, and moved to its path with its rights.
 pub(super) fn bind(path: &Path) -> Result<UnixListener, String> {
     let error_at = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
     if UnixStream::connect(path).is_ok() {
@@ -18,6 +18,8 @@ pub(super) fn bind(path: &Path) -> Result<UnixListener, String> {
     }
     let name = path.file_name().ok_or_else(|| error_at(&"it names no file"))?.to_string_lossy();
     let folder = path.with_file_name(format!(".{name}.{}", std::process::id()));
+    // A run of the same process id that was killed at this may have left its folder, as in a container.
+    std::fs::remove_dir_all(&folder).ok();
     let made = || -> std::io::Result<UnixListener> {
         std::fs::create_dir(&folder)?;
         std::fs::set_permissions(&folder, Permissions::from_mode(0o700))?;

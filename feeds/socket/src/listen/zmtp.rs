@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use crate::arrival_queue::{Arrival, ArrivalQueue};
 use crate::websocket::is_idle;
 
-/// How long the greeting may take.
+/// The longest that the greeting may take.
 const GREETING: Duration = Duration::from_secs(10);
 
 /// Bytes of a command.
@@ -43,15 +43,15 @@ fn greeting() -> [u8; 64] {
 struct ZmtpConnection<'a, S> {
     stream: &'a mut S,
     buffer: Vec<u8>,
-    /// Which of its bytes were read and not taken yet.
+    /// The range of its bytes that aren't taken yet.
     start: usize,
     end: usize,
-    /// When the greeting has to be over.
+    /// The end of the time for the greeting.
     deadline: Option<Instant>,
     queue: &'a ArrivalQueue<'a>,
 }
 
-/// Why reading ends: for good if there is no reason.
+/// The reason why reading ends; none if the publisher or the process has ended.
 struct ReadEnd(Option<String>);
 
 impl From<String> for ReadEnd {
@@ -148,7 +148,7 @@ impl<S: Read + Write> ZmtpConnection<'_, S> {
             Some(other) => return Err(format!("it is a socket of type {other:.20}, no PUB").into()),
             None => return Err("it isn't ready".to_owned().into()),
         }
-        // All messages are wanted.
+        // Subscribes to all messages.
         self.write(&[0, 1, 1])?;
         self.deadline = None;
         Ok(())
@@ -199,7 +199,7 @@ fn socket_type(ready: &[u8]) -> Option<String> {
 /// Reads a publisher's messages until it goes or the process ends.
 ///
 /// # Errors
-/// How it breaks the protocol, and what the operating system says.
+/// The way in which it breaks the protocol; those of the operating system.
 pub fn read<S: Read + Write>(stream: &mut S, bytes_max: usize, queue: &ArrivalQueue<'_>) -> Result<(), String> {
     let deadline = Some(Instant::now() + GREETING);
     let mut connection = ZmtpConnection { stream, buffer: vec![0; STEP], start: 0, end: 0, deadline, queue };

@@ -77,7 +77,7 @@ fn metric(port: u16, name: &str) -> u64 {
     lines.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum()
 }
 
-/// What is stored, after one more start of the server: of what is on its disk alone.
+/// The rows that are stored after one more start of the server, which has only its disk.
 fn stored(server: &mut Server) -> [u64; 3] {
     server.kill();
     server.start();
@@ -94,7 +94,7 @@ fn each_message_is_stored_once_though_venue_and_server_fail() {
     let of_venue_thread = Arc::clone(&next);
     let venue = Venue::start(move |number, socket| {
         say(socket, "{\"ok\": true}");
-        // What is told is no row, and no gap either.
+        // An acknowledgement is no row, and no gap either.
         say(socket, "{\"type\": \"trade\", \"side\": \"b\", \"da");
         say(socket, "{\"type\": \"quote\"}");
         loop {
@@ -232,7 +232,7 @@ fn silent_venues_and_refusals_are_connected_to_anew() {
         // Answers pings, and has nothing to say.
         2 => listen(socket),
         _ => {
-            // What is larger than a message may be ends the connection, not the feed.
+            // A message that is too large ends the connection, not the feed.
             say(socket, &trade(number).replace("IBM", &"x".repeat(3_000)));
             say(socket, &trade(number));
             listen(socket);

@@ -13,7 +13,7 @@ pub type Socket = WebSocket<TcpStream>;
 
 pub struct Venue {
     pub address: SocketAddr,
-    /// What was subscribed to, by each connection.
+    /// The subscriptions of each connection.
     pub subscriptions: Arc<Mutex<Vec<String>>>,
 }
 
