@@ -1,6 +1,7 @@
 //! One message: the check of its buffers, and what it adds to the state of a reader.
 
 use std::collections::HashMap;
+use std::io::Read;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, RecordBatch};
@@ -9,7 +10,8 @@ use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
 use arrow::ipc::convert::fb_to_schema;
 use arrow::ipc::reader::{read_dictionary, read_record_batch};
-use arrow::ipc::{self, MessageHeader};
+use arrow::ipc::{self, CompressionType, MessageHeader};
+use lz4_flex::frame::FrameDecoder;
 
 use crate::{Error, Result};
 
@@ -22,10 +24,14 @@ pub fn is_file(head: &[u8]) -> bool {
     head.starts_with(FILE_MAGIC)
 }
 
+/// The most bytes that a byte of LZ4 unpacks to.
+const LZ4_RATIO_MAX: usize = 255;
+
 /// The length of each buffer of a message in bytes, after decompression.
 ///
 /// # Errors
-/// [`Error::Damaged`] if a buffer lies outside `body`; [`Error::TooLarge`] if all of them come to more than `bytes_max`.
+/// [`Error::Damaged`] if a buffer lies outside `body`, or could unpack to more than `bytes_max` and doesn't unpack to the length that it
+/// claims; [`Error::TooLarge`] if all of them come to more than `bytes_max`.
 pub fn buffer_sizes(batch: &ipc::RecordBatch<'_>, body: &[u8], bytes_max: usize) -> Result<Vec<usize>> {
     let (mut sizes, mut bytes) = (Vec::new(), 0usize);
     for buffer in batch.buffers().into_iter().flatten() {
@@ -34,18 +40,39 @@ pub fn buffer_sizes(batch: &ipc::RecordBatch<'_>, body: &[u8], bytes_max: usize)
             .zip(usize::try_from(buffer.length()).ok())
             .and_then(|(start, length)| body.get(start..start.checked_add(length)?))
             .ok_or(Error::Damaged("a buffer lies outside its message"))?;
-        let size = match (batch.compression(), packed.first_chunk::<8>()) {
-            (None, _) | (_, None) => packed.len(),
-            // Minus one says that the buffer is not compressed.
-            (Some(_), Some(size)) => usize::try_from(i64::from_le_bytes(*size)).unwrap_or(packed.len() - 8),
+        let (size, frame) = match (batch.compression(), packed.split_first_chunk::<8>()) {
+            (None, _) | (_, None) => (packed.len(), None),
+            (Some(compression), Some((size, frame))) => match usize::try_from(i64::from_le_bytes(*size)) {
+                Ok(size) => (size, (compression.codec() == CompressionType::LZ4_FRAME).then_some(frame)),
+                // Minus one says that the buffer is not compressed.
+                Err(_) => (frame.len(), None),
+            },
         };
         sizes.push(size);
         bytes = bytes.saturating_add(size);
         if bytes > bytes_max {
             return Err(Error::TooLarge { bytes, limit: Some(bytes_max) });
         }
+        if let Some(frame) = frame.filter(|frame| frame.len().saturating_mul(LZ4_RATIO_MAX) > bytes_max - bytes) {
+            check_lz4_size(frame, size)?;
+        }
     }
     Ok(sizes)
+}
+
+/// Checks that a frame unpacks to as many bytes as it claims. Arrow's reader would compare the two after it has unpacked all of them; of zstd
+/// it unpacks no more than is claimed.
+fn check_lz4_size(frame: &[u8], claimed: usize) -> Result<()> {
+    // Of a buffer that claims to be empty it unpacks nothing.
+    if claimed == 0 {
+        return Ok(());
+    }
+    let limit = (claimed as u64).saturating_add(1);
+    let unpacked = std::io::copy(&mut FrameDecoder::new(frame).take(limit), &mut std::io::sink());
+    match unpacked.map_err(|_| Error::Damaged("a damaged LZ4 frame"))? == claimed as u64 {
+        true => Ok(()),
+        false => Err(Error::Damaged("a buffer unpacks to another length than it claims")),
+    }
 }
 
 /// The state of a reader: the schema and the dictionaries of the messages so far.

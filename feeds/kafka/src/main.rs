@@ -24,7 +24,7 @@ Usage: splay-kafka FILE [--check] [--on-error stop|skip]
                      skip writes them to the dead letters, stop ends before them
   --version, --help
 
-SIGTERM and SIGINT send what waits, and end; a second one ends at once, which loses nothing.
+SIGTERM and SIGINT send the rows that wait, and end; a second one ends at once, which loses nothing.
 SPLAY_LOG says what is logged: warn, info (default), debug.";
 
 struct Arguments {
@@ -101,7 +101,7 @@ fn run(arguments: &Arguments) -> Result<(), String> {
 
 /// Ends at once, which loses nothing.
 fn give_up() {
-    tracing::warn!("ends at once: what waits is read again after the next start");
+    tracing::warn!("ends at once: the rows that wait are read again after the next start");
     std::process::exit(0);
 }
 

@@ -25,7 +25,7 @@ pub fn handle(stop: Arc<StopSignal>, give_up: fn()) -> std::io::Result<()> {
                 give_up();
             }
             is_first = false;
-            tracing::info!("sends what waits, and ends");
+            tracing::info!("sends the rows that wait, and ends");
             stop.set();
             let stop = Arc::clone(&stop);
             std::thread::spawn(move || {

@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_finds_no_room_is_counted_or_waits() {
+    fn messages_without_room_are_counted_or_wait() {
         let (mailbox, counts, stop) = (Mailbox::default(), FeedCounts::default(), Arc::new(StopSignal::default()));
         let mut queue = ArrivalQueue {
             feed: "f",

@@ -217,7 +217,7 @@ impl<'a> Worker<'a> {
             Ok(Route::Failed) => {
                 self.counts.failed.add(1);
                 let message = String::from_utf8_lossy(&payload[..payload.len().min(400)]).into_owned();
-                tracing::error!(feed = self.settings.name, message, "the venue refuses what was asked for");
+                tracing::error!(feed = self.settings.name, message, "the venue refuses a subscription");
                 self.is_refused.store(true, Ordering::SeqCst);
                 return Ok(());
             }

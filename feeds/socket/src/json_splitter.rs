@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_is_one_fault_and_takes_no_memory() {
+    fn objects_that_are_too_long_are_one_fault_and_take_no_memory() {
         let long = format!("{{\"a\": \"{}\"}}", "x".repeat(1 << 20));
         let split = pieces(format!("{long}{{}}").as_bytes(), 4096, 10_000);
         assert_eq!(split.len(), 2);

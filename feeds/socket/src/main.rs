@@ -23,7 +23,7 @@ Usage: splay-feed FILE [--check]
   --check            looks whether the settings are sound, asks nobody, and ends
   --version, --help
 
-SIGTERM and SIGINT send what waits, and end. A second one ends at once: what waits is lost.
+SIGTERM and SIGINT send the rows that wait, and end. A second one ends at once, which loses them.
 SPLAY_LOG says what is logged: warn, info (default), debug.";
 
 fn arguments() -> Result<Option<(PathBuf, bool)>, String> {
@@ -79,7 +79,7 @@ fn run(file: &Path, is_check: bool) -> Result<(), String> {
 
 /// Ends at once.
 fn give_up() {
-    tracing::error!("ends at once: what waits is lost");
+    tracing::error!("ends at once: the rows that wait are lost");
     std::process::exit(1);
 }
 

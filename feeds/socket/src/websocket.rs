@@ -205,7 +205,7 @@ impl<'a> VenueConnection<'a> {
                 Err(error) => return Err(error.to_string()),
             }
             if self.is_refused.swap(false, Ordering::SeqCst) {
-                return Err("the venue refuses what was asked for".to_owned());
+                return Err("the venue refuses a subscription".to_owned());
             }
             if silent.is_some_and(|silent| heard.elapsed() > silent) {
                 return Err(format!("nothing has come for {} s", settings.silent_seconds_max));

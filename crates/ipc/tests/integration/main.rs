@@ -93,6 +93,24 @@ fn a_length_that_no_memory_holds_is_refused() {
     }
 }
 
+/// All of a buffer was unpacked before its length was compared with what it claims.
+#[test]
+fn lz4_that_unpacks_to_more_than_it_claims_is_refused_before() {
+    let zeros: ArrayRef = Arc::new(Int64Array::from_value(0, 1 << 20));
+    let batch = RecordBatch::try_from_iter([("size", zeros)]).unwrap();
+    let codec = options(Some(CompressionType::LZ4_FRAME));
+    let mut writer = StreamWriter::try_new_with_options(Vec::new(), &batch.schema(), codec).unwrap();
+    writer.write(&batch).unwrap();
+    let mut bytes = writer.into_inner().unwrap();
+    let limited = |bytes: &[u8], bytes_max| StreamReader::with_bytes_max(bytes, bytes_max).unwrap().next().unwrap();
+    assert_eq!(limited(&bytes, 9 << 20).unwrap().num_rows(), 1 << 20);
+    let claim = (8_i64 << 20).to_le_bytes();
+    let place = bytes.windows(8).position(|window| window == claim).unwrap();
+    bytes[place..place + 8].copy_from_slice(&800_i64.to_le_bytes());
+    let error = limited(&bytes, 1 << 20).unwrap_err();
+    assert!(matches!(error, Error::Damaged("a buffer unpacks to another length than it claims")), "{error}");
+}
+
 #[test]
 fn messages_of_a_stream_unpack_to_what_is_allowed() {
     for codec in CODECS {

@@ -21,7 +21,7 @@ fn a_partition_begins_where_the_server_is() {
 }
 
 #[test]
-fn what_would_lose_or_double_rows_is_for_a_person_to_decide() {
+fn starts_that_would_lose_or_double_rows_are_refused() {
     let begin = PartitionStart { first: 10, end: 90, last: None, group: Some(30) };
     assert!(begin.next(&topic(""), topic("").start).unwrap_err().contains("is it the right database?"));
     assert_eq!(begin.next(&topic("forgotten = 'group'"), topic("forgotten = 'group'").start), Ok(30));

@@ -58,7 +58,7 @@ fn only_this_machine_may_send() {
 }
 
 #[test]
-fn what_cannot_be_meant_is_refused() {
+fn contradictory_settings_are_refused() {
     for (from, to, reason) in [
         ("wss://venue", "https://venue", "neither with ws://"),
         ("wss://venue", "wss://user:secret@venue", "has a user in it"),
