@@ -136,6 +136,7 @@ fn texts(parts: &[TypedPart<'_, StringArray>]) -> Result<StringArray, ArrowError
         let (starts, data) = (part.value_offsets(), part.value_data());
         let place = |row: usize| usize::try_from(starts[row]).unwrap_or(0);
         let share = mask.map_or(1.0, |mask| mask.rows() as f64 / part.len().max(1) as f64);
+        #[expect(clippy::cast_possible_truncation, reason = "a share of a length")]
         bytes.reserve(((place(part.len()) - place(0)) as f64 * share) as usize);
         let mut copy = |rows: Range<usize>| {
             let (from, to) = (bytes.len(), place(rows.start));
@@ -205,6 +206,7 @@ impl BitWriter {
         self.bits += count as usize;
     }
 
+    #[expect(clippy::cast_possible_truncation, reason = "a word has 64 bits")]
     fn append_ones(&mut self, mut count: usize) {
         while count > 0 {
             let some = count.min(64);
@@ -213,6 +215,7 @@ impl BitWriter {
         }
     }
 
+    #[expect(clippy::cast_possible_truncation, reason = "a word has 64 bits")]
     fn append(&mut self, bits: &BooleanBuffer, filter: Option<&FilterMask>) {
         let chunks = bits.bit_chunks();
         match filter {

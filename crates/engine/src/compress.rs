@@ -139,6 +139,7 @@ mod x86 {
     ///
     /// `values` has 64 values for each word, and `out` room for the kept ones and [`SLACK_BYTES`]. They don't overlap.
     #[target_feature(enable = "avx512f,avx512bw,avx512vbmi2,bmi2,popcnt")]
+    #[expect(clippy::cast_possible_truncation, reason = "a register's values have so many bits of the word")]
     unsafe fn compress(mut out: *mut u8, values: *const u8, width: usize, words: &[u64]) -> *mut u8 {
         for (number, word) in words.iter().enumerate() {
             if *word == 0 {
@@ -170,6 +171,7 @@ mod x86 {
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vbmi2,bmi2,popcnt")]
+    #[expect(clippy::cast_possible_truncation, reason = "a register's values have so many bits of the word")]
     unsafe fn eights(out: *mut u8, values: *const u8, word: u64) -> *mut u8 {
         (0..8).fold(out, |out, part| {
             let mask = (word >> (8 * part)) as u8;

@@ -142,7 +142,7 @@ fn seconds(nanoseconds: i64) -> f64 {
     }
     // More bits than a float has, and whether anything follows them.
     let wide = u128::from(length) << 64;
-    let quotient = wide / 1_000_000_000 | u128::from(wide % 1_000_000_000 != 0);
+    let quotient = (wide / 1_000_000_000) | u128::from(wide % 1_000_000_000 != 0);
     let seconds = quotient as f64 * 2f64.powi(-64);
     if nanoseconds < 0 { -seconds } else { seconds }
 }

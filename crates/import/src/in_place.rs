@@ -37,11 +37,12 @@ pub struct FilesInPlace {
 }
 
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "one for each statement")]
 enum FilesForm {
     /// Each file with its metadata.
     Parquet(Vec<ArrowReaderMetadata>),
     Arrow,
-    /// What is parsed: the columns, and for text how.
+    /// Formats that are parsed: the columns, and the source of texts.
     Parsed {
         spec: TableSpec,
         source: Option<Source>,
@@ -92,7 +93,7 @@ impl FilesInPlace {
         let kind = detect(first, settings.format)?;
         let (schema, form) = match kind {
             DetectedFormat::Parquet => {
-                let metadata = files.iter().map(|file| metadata(file)).collect::<Result<Vec<_>>>()?;
+                let metadata = files.iter().map(metadata).collect::<Result<Vec<_>>>()?;
                 (Arc::clone(metadata[0].schema()), FilesForm::Parquet(metadata))
             }
             DetectedFormat::Arrow => (guarded(first, || columnar::schema(first, kind))?, FilesForm::Arrow),

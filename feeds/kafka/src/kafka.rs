@@ -49,7 +49,7 @@ impl ClientContext for FeedContext {
                 // Records of transactions count once these are committed.
                 let end = if of_partition.ls_offset >= 0 { of_partition.ls_offset } else { of_partition.hi_offset };
                 if let Ok(end) = u64::try_from(end) {
-                    self.metrics.ends(&topic, partition, end);
+                    self.metrics.set_end(&topic, partition, end);
                 }
             }
         }
@@ -181,7 +181,7 @@ impl Feeds {
             let offset = Offset::Offset(i64::try_from(assignment.next).unwrap_or(i64::MAX));
             list.add_partition_offset(topic, assignment.partition, offset)
                 .map_err(|error| FeedEnd::Failed(error.to_string()))?;
-            self.metrics.stored(topic, assignment.partition, assignment.position);
+            self.metrics.set_position(topic, assignment.partition, assignment.position);
         }
         consumer.assign(&list).map_err(|error| FeedEnd::Failed(error.to_string()))?;
         tracing::info!(partitions = assignments.len(), "reads");

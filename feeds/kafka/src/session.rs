@@ -165,7 +165,7 @@ impl Session<'_> {
                         continue;
                     }
                 }
-                Some(Err(error)) => of_kafka(&error)?,
+                Some(Err(error)) => handle_error(&error)?,
                 None => {}
             }
             if polled > 0 {
@@ -293,7 +293,7 @@ impl Session<'_> {
         let at = (assignment.position, assignment.next);
         let mut feed = Feed::new(partition, &sink, self.dead, &counts, decoder, at);
         let fed = self.feed_all(&mut feed, mailbox);
-        feeds.metrics.stored(&topic.name, assignment.partition, feed.position());
+        feeds.metrics.set_position(&topic.name, assignment.partition, feed.position());
         fed
     }
 
@@ -319,7 +319,7 @@ impl Session<'_> {
                 mailbox.release(owned.bytes());
             }
             feed.tick(Instant::now())?;
-            self.feeds.metrics.stored(feed.topic(), feed.partition().unwrap_or(0), feed.position());
+            self.feeds.metrics.set_position(feed.topic(), feed.partition().unwrap_or(0), feed.position());
         }
         // The rows that wait are sent if the process ends by the stop signal.
         if self.feeds.stop.is_set() { feed.flush() } else { Ok(()) }
@@ -338,7 +338,7 @@ fn owned_record(message: &BorrowedMessage<'_>) -> Result<OwnedRecord, FeedEnd> {
 }
 
 /// Handles an error of librdkafka, which recovers from most of them by itself.
-fn of_kafka(error: &KafkaError) -> Result<(), FeedEnd> {
+fn handle_error(error: &KafkaError) -> Result<(), FeedEnd> {
     match error {
         KafkaError::PartitionEOF(_) => Ok(()),
         KafkaError::MessageConsumptionFatal(code) => Err(FeedEnd::Restart(format!("Kafka: {code}"))),

@@ -122,13 +122,13 @@ impl Metrics {
         Arc::clone(lock(&self.topics).entry(topic.to_owned()).or_default())
     }
 
-    /// Notes up to where the server has a partition.
-    pub fn stored(&self, topic: &str, partition: i32, position: u64) {
+    /// Sets the offset up to which the server has a partition.
+    pub fn set_position(&self, topic: &str, partition: i32, position: u64) {
         lock(&self.progress).entry((topic.to_owned(), partition)).or_default().position = position;
     }
 
-    /// Notes where a partition ends.
-    pub fn ends(&self, topic: &str, partition: i32, end: u64) {
+    /// Sets the offset after the last record of a partition.
+    pub fn set_end(&self, topic: &str, partition: i32, end: u64) {
         if let Some(progress) = lock(&self.progress).get_mut(&(topic.to_owned(), partition)) {
             progress.end = Some(end);
         }
@@ -238,9 +238,9 @@ mod tests {
     fn prometheus_is_told_counts_by_topic_and_lags_by_partition() {
         let metrics = Arc::new(Metrics::new("splay_kafka", "topic"));
         metrics.counts("a\"b").rows.add(7);
-        metrics.stored("a\"b", 3, 90);
-        metrics.ends("a\"b", 3, 100);
-        metrics.stored("other", 0, 5);
+        metrics.set_position("a\"b", 3, 90);
+        metrics.set_end("a\"b", 3, 100);
+        metrics.set_position("other", 0, 5);
         assert_eq!(metrics.line(), "records=0 rows=7 record_bytes=0 dead_letters=0 retries=0 lag=10");
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();

@@ -174,6 +174,7 @@ struct TablePlan {
 }
 
 /// A table that is there, or one to be made.
+#[expect(clippy::large_enum_variant, reason = "one for each table of a message")]
 enum TableTarget {
     Known(Arc<LiveTable>),
     New(TableSpec),

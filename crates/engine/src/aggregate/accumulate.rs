@@ -419,7 +419,7 @@ impl<N: Exact> Mean<N> {
     }
 
     /// The mean of `count` numbers; 0 if there are none. Fails if it doesn't fit.
-    pub fn from_sum(self, sum: N, count: u64) -> Result<N> {
+    pub fn of_sum(self, sum: N, count: u64) -> Result<N> {
         let sum = sum.mul_checked(self.factor)?;
         if count == 0 {
             return Ok(sum);
@@ -540,7 +540,7 @@ impl<N: Exact> Accumulator for ExactSum<N> {
         let mut sums = self.sums;
         if let Some(mean) = self.mean {
             for (sum, count) in sums.iter_mut().zip(self.counts) {
-                *sum = mean.from_sum(*sum, count)?;
+                *sum = mean.of_sum(*sum, count)?;
             }
         }
         array_of(sums, nulls, &self.data_type)
@@ -749,16 +749,16 @@ mod tests {
         for (sum, count, expected) in
             [(2, 3, 6_667), (-2, 3, -6_667), (1, 3, 3_333), (1, 32, 313), (-1, 32, -313), (7, 1, 70_000), (0, 0, 0)]
         {
-            assert_eq!(mean.from_sum(sum, count).unwrap(), expected, "{sum} / {count}");
+            assert_eq!(mean.of_sum(sum, count).unwrap(), expected, "{sum} / {count}");
         }
         let most = 10i128.pow(25) - 1;
         let mean = Mean::<i128>::of(&decimal(25, 2), &decimal(29, 6)).unwrap();
-        assert_eq!(mean.from_sum(most * 1_000_000_000, 1_000_000_000).unwrap(), most * 10_000);
-        assert!(mean.from_sum(i128::MAX, 2).is_err(), "it has no place before it is divided");
+        assert_eq!(mean.of_sum(most * 1_000_000_000, 1_000_000_000).unwrap(), most * 10_000);
+        assert!(mean.of_sum(i128::MAX, 2).is_err(), "it has no place before it is divided");
         assert!(Mean::<i128>::of(&decimal(26, 2), &decimal(30, 6)).is_none());
         // Averages of durations are cut off, not rounded.
         let seconds = DataType::Duration(arrow::datatypes::TimeUnit::Nanosecond);
-        assert_eq!(Mean::<i64>::of(&seconds, &seconds).unwrap().from_sum(-5, 3).unwrap(), -1);
+        assert_eq!(Mean::<i64>::of(&seconds, &seconds).unwrap().of_sum(-5, 3).unwrap(), -1);
     }
 
     #[test]

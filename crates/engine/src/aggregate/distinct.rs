@@ -235,7 +235,6 @@ impl DistinctCount {
         if number >= bits.limit {
             return false;
         }
-        #[expect(clippy::cast_possible_truncation, reason = "there are bits up to the limit")]
         let (place, bit) = ((number / 64) as usize, 1 << (number % 64));
         if bits.words.len() <= place {
             self.bits_bytes += 8 * (place + 1 - bits.words.len());

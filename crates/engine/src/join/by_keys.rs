@@ -173,7 +173,8 @@ impl KeyJoin {
                 let mask = self.holds_for(left, places, rows, context.constants)?;
                 passed_places.extend(mask.values().set_indices().map(|pair| places[pair]));
                 passed_rows.extend(mask.values().set_indices().map(|pair| rows[pair]));
-                (places.clear(), rows.clear());
+                places.clear();
+                rows.clear();
             }
             self.check_pairs(passed_rows.len(), context.constants, limit)
         };

@@ -185,7 +185,7 @@ fn exact_sums<N: Exact>(
         let count = valid.as_ref().map_or(behind - first, |valid| (valid[behind] - valid[first]) as usize);
         let sum = before[behind].sub_wrapping(before[first]);
         present.push(count > 0);
-        let result = mean.map_or(Ok(sum), |mean| mean.from_sum(sum, count as u64));
+        let result = mean.map_or(Ok(sum), |mean| mean.of_sum(sum, count as u64));
         sums.push(result.unwrap_or_else(|error| {
             failed = Some(error);
             N::ZERO

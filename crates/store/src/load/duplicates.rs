@@ -272,8 +272,8 @@ impl<'a> DuplicateSearch<'a> {
                     Some(keys) => keys,
                     None => keys.insert(self.keys.rows(&self.key, rows)?),
                 };
-                for row in start..end {
-                    is_new[row] = self.take(rows, row, keys.as_ref())?;
+                for (row, is_new) in (start..end).zip(&mut is_new[start..end]) {
+                    *is_new = self.take(rows, row, keys.as_ref())?;
                 }
             }
             start = end;

@@ -9,6 +9,7 @@ use arrow::util::display::array_value_to_string;
 use hashbrown::DefaultHashBuilder;
 use hashbrown::hash_table::{Entry, HashTable};
 use std::hash::BuildHasher;
+use std::sync::Arc;
 
 use super::gather::gather;
 use super::order::Order;
@@ -66,7 +67,7 @@ impl KeySet {
 
     /// Adds the keys of a batch, and gives for each row the first one of its key, if there was one before.
     pub(crate) fn add(&mut self, rows: &RecordBatch) -> Result<Vec<Option<(usize, usize)>>> {
-        let columns: Vec<_> = self.positions.iter().map(|position| rows.column(*position).clone()).collect();
+        let columns: Vec<_> = self.positions.iter().map(|position| Arc::clone(rows.column(*position))).collect();
         self.batches.push(self.converter.convert_columns(&columns)?);
         let (number, batches, hasher) = (self.batches.len() - 1, &self.batches, &self.hasher);
         let bytes = |(batch, row): (usize, usize)| batches[batch].row(row).data();
@@ -302,7 +303,7 @@ fn one_batch(spec: &TableSpec, batches: &[RecordBatch]) -> Result<RecordBatch> {
 /// Rows in the order of their keys.
 fn by_key(spec: &TableSpec, rows: RecordBatch) -> Result<RecordBatch> {
     let Some(keys) = KeySet::new(spec)? else { return Ok(rows) };
-    let columns: Vec<_> = keys.positions.iter().map(|position| rows.column(*position).clone()).collect();
+    let columns: Vec<_> = keys.positions.iter().map(|position| Arc::clone(rows.column(*position))).collect();
     let keys = keys.converter.convert_columns(&columns)?;
     let mut order: Vec<usize> = (0..rows.num_rows()).collect();
     order.sort_by(|one, other| keys.row(*one).cmp(&keys.row(*other)));

@@ -142,7 +142,7 @@ impl History {
         let is_in_force = |epoch: u64| {
             // Each undoes the one before.
             let (mut epoch, mut in_force) = (epoch, true);
-            while let Some(by) = undoes(epoch).last() {
+            while let Some(by) = undoes(epoch).next_back() {
                 (epoch, in_force) = (by, !in_force);
             }
             in_force

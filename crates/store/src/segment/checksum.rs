@@ -90,6 +90,7 @@ impl OnceBits {
 
 /// Where a file's bytes are.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "one for each open file")]
 enum Source {
     Mapped(MappedBytes),
     Remote(RemoteFile),

@@ -98,6 +98,7 @@ impl From<OpenSegment> for DataFile {
 }
 
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "one for each open file")]
 enum OpenSegment {
     Arrow(ArrowFile),
     Parquet(ParquetFile),

@@ -95,6 +95,7 @@ fn odd<F: Float>(values: &[F], is_null: impl Fn(usize) -> bool) -> Option<f64> {
 
 /// Whether the whole number of a float gives the float back, bit for bit.
 #[inline(always)]
+#[expect(clippy::cast_possible_truncation, reason = "the limit is a whole number")]
 fn comes_back<F: Float>(value: F, power: f64) -> bool {
     let integer = whole(value.wide(), power);
     value.is(float(integer, power)) && integer.unsigned_abs() <= WHOLE_MAX as u64

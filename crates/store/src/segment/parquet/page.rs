@@ -125,7 +125,6 @@ fn decompress(
 }
 
 /// Which of a page's values are there, if not all are, and the bytes behind; `None` for bytes that don't say it.
-#[expect(clippy::type_complexity, reason = "said in words above")]
 pub(super) fn levels(bytes: &[u8], values: usize) -> Option<(Option<Vec<bool>>, &[u8])> {
     let (length, rest) = bytes.split_first_chunk::<4>()?;
     let length = usize::try_from(u32::from_le_bytes(*length)).ok()?;
