@@ -33,7 +33,7 @@ pub(crate) fn complete(plan: LogicalPlan) -> Result<LogicalPlan> {
             })
         })
     })?;
-    if has_short { rewritten(plan, |node, _| Ok(Transformed::no(node)), completed) } else { Ok(plan) }
+    if has_short { rewritten(plan, |node, _| Ok(Transformed::no(node)), complete_time) } else { Ok(plan) }
 }
 
 fn check(expr: &Expr, schema: &DFSchema) -> Result<()> {
