@@ -403,7 +403,7 @@ pub(crate) fn is_parameter(expr: &Expr) -> bool {
 }
 
 /// The number of the parameter for which a literal stands.
-fn take_parameter(expr: &Expr) -> Option<usize> {
+fn parameter_number(expr: &Expr) -> Option<usize> {
     let Expr::Literal(_, Some(metadata)) = expr else { return None };
     metadata.inner().get(LIFTED)?.parse().ok()
 }
