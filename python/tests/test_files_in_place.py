@@ -1,5 +1,6 @@
 """Files as tables of a statement: what DuckDB gives for the same files, and errors that name the file."""
 
+import datetime as dt
 import gzip
 
 import duckdb
@@ -141,7 +142,7 @@ def test_leaving_early_ends_the_reading(db, folder):
 
 def test_row_groups_are_passed_over_only_by_casts_that_keep_an_order(tmp_path):
     # Two days in one row group, whose least time of day is that of the last row.
-    times = [np.datetime64("2024-03-08T14:40"), np.datetime64("2024-03-09T09:00")]
+    times = [dt.datetime(2024, 3, 8, 14, 40), dt.datetime(2024, 3, 9, 9, 0)]
     pq.write_table(pa.table({"t": pa.array(times, pa.timestamp("us")), "n": [-4, 7]}), tmp_path / "t.parquet")
     db = splay.open(tmp_path / "db")
 

@@ -145,13 +145,25 @@ fn settle_calls(plan: LogicalPlan) -> Result<LogicalPlan> {
         Expr::ScalarFunction(mut call) if call.func.name() == CAST && call.args.len() == 2 => {
             Ok(Transformed::yes(call.args.swap_remove(0)))
         }
+        Expr::ScalarFunction(mut call) if call.func.name() == "round" => {
+            // The digits of the result depend on a literal. A cast of it would hide it until the comparison has its types.
+            let digits = match call.args.get(1) {
+                Some(Expr::Literal(ScalarValue::Int64(Some(digits)), metadata)) => i32::try_from(*digits)
+                    .ok()
+                    .map(|digits| Expr::Literal(ScalarValue::Int32(Some(digits)), metadata.clone())),
+                _ => None,
+            };
+            let Some(digits) = digits else { return Ok(Transformed::no(Expr::ScalarFunction(call))) };
+            call.args[1] = digits;
+            Ok(Transformed::yes(Expr::ScalarFunction(call)))
+        }
         expr => nullif(expr, schema),
     };
     if has_call { rewritten(plan, |node, _| Ok(Transformed::no(node)), settled) } else { Ok(plan) }
 }
 
 fn is_settled(name: &str) -> bool {
-    name == "nullif" || name == CAST
+    matches!(name, "nullif" | "round" | CAST)
 }
 
 /// The plan with frames of peers in place of `RANGE` frames over types for which DataFusion has none.

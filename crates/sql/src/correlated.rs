@@ -39,7 +39,7 @@ pub(crate) struct JoinCorrelated;
 impl AnalyzerRule for JoinCorrelated {
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
         let mut number = 0;
-        let plan = rewritten(plan, |node, _| Ok(Transformed::no(node)), |expr, _| bound_by_columns(expr))?;
+        let plan = rewritten(plan, |node, _| lateral_bound_by_columns(node), |expr, _| bound_by_columns(expr))?;
         Ok(plan.rewrite_steps_up(|node| join_correlated(node, &mut number))?.data)
     }
 
@@ -56,6 +56,17 @@ fn bound_by_columns(expr: Expr) -> Result<Transformed<Expr>> {
     }
     let plan = query.subquery.as_ref().clone().rewrite_steps_up(with_equal_columns)?;
     Ok(plan.update_data(|plan| Expr::ScalarSubquery(query.with_plan(Arc::new(plan)))))
+}
+
+/// The same of a query in `FROM` that reads columns of what stands before it.
+fn lateral_bound_by_columns(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    match node {
+        LogicalPlan::Subquery(query) if !query.outer_ref_columns.is_empty() => {
+            let plan = query.subquery.as_ref().clone().rewrite_steps_up(with_equal_columns)?;
+            Ok(plan.update_data(|plan| LogicalPlan::Subquery(query.with_plan(Arc::new(plan)))))
+        }
+        other => Ok(Transformed::no(other)),
+    }
 }
 
 /// A filter over further columns, which are what the query's side of its equalities computes.
@@ -99,12 +110,9 @@ fn with_equal_columns(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
 }
 
 fn join_correlated(node: LogicalPlan, number: &mut usize) -> Result<Transformed<LogicalPlan>> {
-    // Rows that are filtered or sorted have the columns of the others.
-    let has_columns_of_input = match node {
-        LogicalPlan::Projection(_) | LogicalPlan::Aggregate(_) => false,
-        LogicalPlan::Filter(_) | LogicalPlan::Sort(_) => true,
-        _ => return Ok(Transformed::no(node)),
-    };
+    if !matches!(node, LogicalPlan::Projection(_) | LogicalPlan::Filter(_) | LogicalPlan::Aggregate(_)) {
+        return Ok(Transformed::no(node));
+    }
     let subqueries = queries(&node)?;
     let mut input = match node.inputs().as_slice() {
         [input] if !subqueries.is_empty() => (*input).clone(),
@@ -135,8 +143,9 @@ fn join_correlated(node: LogicalPlan, number: &mut usize) -> Result<Transformed<
         Ok(name.restore(replaced?.data))
     });
     let exprs = exprs.collect::<Result<Vec<_>>>()?;
+    let is_filter = matches!(node, LogicalPlan::Filter(_));
     let node = node.with_new_exprs(exprs, vec![input])?;
-    let node = match has_columns_of_input {
+    let node = match is_filter {
         true => LogicalPlanBuilder::from(node).project(columns.into_iter().map(Expr::Column))?.build()?,
         false => node,
     };
@@ -145,14 +154,14 @@ fn join_correlated(node: LogicalPlan, number: &mut usize) -> Result<Transformed<
 
 /// The queries of a step that DataFusion can't plan, each once; within aggregates all queries.
 fn queries(node: &LogicalPlan) -> Result<Vec<Subquery>> {
-    let are_all = matches!(node, LogicalPlan::Aggregate(_) | LogicalPlan::Sort(_));
+    let is_aggregated = matches!(node, LogicalPlan::Aggregate(_));
     let mut subqueries: Vec<Subquery> = Vec::new();
     node.walk_expressions(|expr| {
         expr.apply(|expr| {
             if let Expr::ScalarSubquery(query) = expr
                 && !query.outer_ref_columns.is_empty()
                 && !subqueries.contains(query)
-                && (are_all || !is_aggregate(&query.subquery) || !is_bound_by_equalities(&query.subquery)?)
+                && (is_aggregated || !is_aggregate(&query.subquery) || !is_bound_by_equalities(&query.subquery)?)
             {
                 subqueries.push(query.clone());
             }
