@@ -156,14 +156,14 @@ impl Callers {
     /// # Errors
     /// [`Code::Unauthorized`], [`Code::Corrupt`].
     pub(crate) async fn identify(&self, value: Option<&str>) -> Outcome<Caller> {
-        let caller = self.identify(value).await;
+        let caller = self.caller_of(value).await;
         self.note_sign_in(caller, || match value.and_then(credentials)? {
             Credentials::Basic { user, .. } => Some(user),
             Credentials::Token(_) => None,
         })
     }
 
-    async fn identify(&self, value: Option<&str>) -> Outcome<Caller> {
+    async fn caller_of(&self, value: Option<&str>) -> Outcome<Caller> {
         let access = self.access()?;
         let Some(value) = value else { return self.anonymous_among(&access) };
         if self.is_open(&access) {
