@@ -225,7 +225,8 @@ fn planned(
 
 /// `lag` and `lead` with an offset of each row or, of `lead`, beyond nulls, which DataFusion 55.2 counts wrongly; `fill` with the key of its window.
 fn shifted(window: &RawWindowExpr, name: &str, marker: Option<&MarkerArguments>) -> Result<Option<Expr>> {
-    let is_computed = window.args.get(1).is_some_and(|offset| !offset.column_refs().is_empty());
+    // DataFusion's take literals alone.
+    let is_computed = window.args.iter().skip(1).any(|argument| !argument.column_refs().is_empty());
     let ignores_nulls = window.null_treatment == Some(NullTreatment::IgnoreNulls);
     let kind = match name {
         "lag" if is_computed => row_offsets::Kind::Lag,

@@ -178,9 +178,12 @@ impl Converter<'_> {
         {
             return Ok(negated(TickExpr::In(Box::new(value), Arc::new(ValueList::new(values)))));
         }
-        // A literal of the list may stand for many.
-        let has_lifted = list.list.iter().any(|item| item.exists(|part| Ok(is_parameter(part))).unwrap_or(true));
-        if list.list.is_empty() || list.list.len() > COMPUTED_ITEMS_MAX || has_lifted {
+        // The only item may stand for a list that was lifted as a whole.
+        let is_lifted = match list.list.as_slice() {
+            [only] => only.exists(|part| Ok(is_parameter(part))).unwrap_or(true),
+            _ => false,
+        };
+        if list.list.is_empty() || list.list.len() > COMPUTED_ITEMS_MAX || is_lifted {
             return self.strict(&Expr::InList(list.clone()), schema);
         }
         let mut any: Option<TickExpr> = None;
