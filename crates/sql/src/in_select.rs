@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
-use datafusion::common::{Column, DFSchema, JoinType, Result, ScalarValue, plan_err};
+use datafusion::common::{Column, DFSchema, ExprSchema, JoinType, Result, ScalarValue, plan_err};
 use datafusion::functions_aggregate::expr_fn::count;
 use datafusion::logical_expr::expr::{Exists, InSubquery};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
