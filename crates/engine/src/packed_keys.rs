@@ -263,7 +263,7 @@ mod tests {
 
     #[test]
     fn a_full_word_is_replaced_by_its_number() {
-        let rows = 70_000;
+        let rows: i32 = 70_000;
         let far = |factor: i64| -> ArrayRef {
             Arc::new((0..rows).map(|row| i64::from(row % 300).wrapping_mul(factor)).collect::<Int64Array>())
         };
