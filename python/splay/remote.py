@@ -602,7 +602,7 @@ class HttpTransport:
             response = self._address.request(connection, "POST", path, memoryview(body), headers)
             with broken_as_unreachable("the ack broke off"):
                 answer = response.read()
-            ack = _ack(answer)
+            receipt = _ack(answer)
         except errors.RejectedError as error:
             self._connections.give_back(connection)
             error.table = table
@@ -612,7 +612,7 @@ class HttpTransport:
             connection.close()
             raise
         self._connections.give_back(connection)
-        return ack
+        return receipt
 
     def close(self) -> None:
         """Close the connections."""
