@@ -83,7 +83,7 @@ fn a_large_side_may_stand_left_or_right() {
         ("select l.id, o.ts from large l join other o on l.id = o.id where l.price = 5 and l.few < 20", true),
         ("select l.id, o.ts from large l join other o on l.id = o.id where o.price = 5 and o.few < 20", true),
         ("select s.id from small s join large l on s.note = l.note order by s.id desc, l.id limit 7", true),
-        ("select count(*), sum(l.price + o.price) from large l join other o on l.id = o.id", false),
+        ("select count(*), sum(l.price + o.price) from large l join other o on l.id = o.id", true),
         ("select count(*), count(s.id) from large l right join small s on l.id = s.id", true),
         ("select count(*), count(l.id) from small s left join large l on l.id = s.id and l.sym = s.sym", true),
         ("select count(*), count(l.id) from small s left join large l on l.id = s.id and l.few < s.few", true),
