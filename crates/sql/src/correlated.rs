@@ -30,6 +30,7 @@ use datafusion::optimizer::AnalyzerRule;
 use splay_functions::only_row;
 use splay_functions::walk::{Walk, WalkPlan};
 
+use crate::correlated_in::correlated_membership;
 use crate::numbers::rewritten;
 
 /// Joins values by what their queries read from around them, before types are coerced.
@@ -39,7 +40,8 @@ pub(crate) struct JoinCorrelated;
 impl AnalyzerRule for JoinCorrelated {
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
         let mut number = 0;
-        let plan = rewritten(plan, |node, _| lateral_bound_by_columns(node), |expr, _| bound_by_columns(expr))?;
+        let plan = plan.rewrite_steps_up(correlated_membership)?.data;
+        let plan = rewritten(plan, |node, _| lateral_bound_by_columns(node), |expr, _| value_bound_by_columns(expr))?;
         Ok(plan.rewrite_steps_up(|node| join_correlated(node, &mut number))?.data)
     }
 
@@ -48,25 +50,28 @@ impl AnalyzerRule for JoinCorrelated {
     }
 }
 
-/// A query as a value whose equalities with what is around it are of its columns.
-fn bound_by_columns(expr: Expr) -> Result<Transformed<Expr>> {
-    let Expr::ScalarSubquery(query) = expr else { return Ok(Transformed::no(expr)) };
-    if query.outer_ref_columns.is_empty() {
-        return Ok(Transformed::no(Expr::ScalarSubquery(query)));
+/// A query, as a value, whose equalities with outer columns are of its own columns.
+fn value_bound_by_columns(expr: Expr) -> Result<Transformed<Expr>> {
+    match expr {
+        Expr::ScalarSubquery(query) => bound_by_columns(query)?.map_data(|query| Ok(Expr::ScalarSubquery(query))),
+        other => Ok(Transformed::no(other)),
     }
-    let plan = query.subquery.as_ref().clone().rewrite_steps_up(with_equal_columns)?;
-    Ok(plan.update_data(|plan| Expr::ScalarSubquery(query.with_plan(Arc::new(plan)))))
 }
 
 /// The same of a query in `FROM` that reads columns of what stands before it.
 fn lateral_bound_by_columns(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     match node {
-        LogicalPlan::Subquery(query) if !query.outer_ref_columns.is_empty() => {
-            let plan = query.subquery.as_ref().clone().rewrite_steps_up(with_equal_columns)?;
-            Ok(plan.update_data(|plan| LogicalPlan::Subquery(query.with_plan(Arc::new(plan)))))
-        }
+        LogicalPlan::Subquery(query) => bound_by_columns(query)?.map_data(|query| Ok(LogicalPlan::Subquery(query))),
         other => Ok(Transformed::no(other)),
     }
+}
+
+fn bound_by_columns(query: Subquery) -> Result<Transformed<Subquery>> {
+    if query.outer_ref_columns.is_empty() {
+        return Ok(Transformed::no(query));
+    }
+    let plan = query.subquery.as_ref().clone().rewrite_steps_up(with_equal_columns)?;
+    Ok(plan.update_data(|plan| query.with_plan(Arc::new(plan))))
 }
 
 /// A filter over further columns, which are what the query's side of its equalities computes.
@@ -172,7 +177,7 @@ fn queries(node: &LogicalPlan) -> Result<Vec<Subquery>> {
 }
 
 /// Whether a query returns aggregates over all its rows.
-fn is_aggregate(plan: &LogicalPlan) -> bool {
+pub(crate) fn is_aggregate(plan: &LogicalPlan) -> bool {
     match plan {
         LogicalPlan::SubqueryAlias(alias) => is_aggregate(&alias.input),
         LogicalPlan::Projection(projection) => is_aggregate(&projection.input),

@@ -24,6 +24,7 @@ mod calendars;
 mod change;
 mod coercion;
 mod correlated;
+mod correlated_in;
 mod dates;
 mod dialect;
 mod dictionaries;

@@ -1,0 +1,125 @@
+//! `x IN (SELECT y …)` in conditions, of queries that read columns from around them. DataFusion 55.2 looks for a null among all rows of such a query, or
+//! for none, and takes the aggregates of no rows for no row.
+//!
+//! | | in its place |
+//! | --- | --- |
+//! | `x IN (SELECT max(y) …)`, of one row, and `NOT IN` | `x = (SELECT max(y) …)`, `<>` |
+//! | `x NOT IN (SELECT y …)` as a condition | no row of the query for which `x = y` isn't false |
+//! | either as a value | true if a row has `x = y`; else null if that is null for a row; else false |
+//!
+//! `x IN (SELECT y …)` as a condition is right as it is.
+
+use std::sync::Arc;
+
+use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
+use datafusion::common::{DFSchema, ExprSchema, Result, ScalarValue, plan_err};
+use datafusion::logical_expr::expr::{Exists, InSubquery};
+use datafusion::logical_expr::logical_plan::{Filter, Subquery};
+use datafusion::logical_expr::{BinaryExpr, Expr, LogicalPlan, LogicalPlanBuilder, Operator, lit, when};
+use splay_functions::walk::Walk;
+
+use crate::correlated::is_aggregate;
+
+/// A filter with its memberships in such queries in other words.
+pub(crate) fn correlated_membership(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let LogicalPlan::Filter(filter) = node else { return Ok(Transformed::no(node)) };
+    let values = values_within(&filter.predicate)?;
+    let schema = Arc::clone(filter.input.schema());
+    let is_correlated = |membership: &InSubquery| {
+        !membership.subquery.outer_ref_columns.is_empty()
+            && !membership.expr.is_volatile()
+            && !membership.expr.contains_outer()
+    };
+    let rewritten = filter.predicate.transform_down(|expr| {
+        let (membership, negated) = match &expr {
+            Expr::InSubquery(membership) => (membership, membership.negated),
+            Expr::Not(inner) => match inner.as_ref() {
+                Expr::InSubquery(membership) => (membership, !membership.negated),
+                _ => return Ok(Transformed::no(expr)),
+            },
+            _ => return Ok(Transformed::no(expr)),
+        };
+        if !is_correlated(membership) {
+            return Ok(Transformed::no(expr));
+        }
+        if is_aggregate(&membership.subquery.subquery) {
+            let (x, row) = (membership.expr.as_ref().clone(), Expr::ScalarSubquery(membership.subquery.clone()));
+            return Ok(Transformed::yes(if negated { x.not_eq(row) } else { x.eq(row) }));
+        }
+        let is_value = values.contains(membership);
+        if !is_value && !negated {
+            return Ok(Transformed::no(expr));
+        }
+        check_rows(&membership.subquery.subquery)?;
+        if !is_value {
+            return Ok(Transformed::yes(exists(membership, &schema, Expr::is_not_false, true)?));
+        }
+        let is_found = exists(membership, &schema, |equal| equal, false)?;
+        let is_unknown = exists(membership, &schema, Expr::is_null, false)?;
+        let value =
+            when(is_found, lit(true)).when(is_unknown, lit(ScalarValue::Boolean(None))).otherwise(lit(false))?;
+        Ok(Transformed::yes(if negated { Expr::Not(Box::new(value)) } else { value }))
+    })?;
+    let filter = |predicate| Filter::try_new(predicate, Arc::clone(&filter.input)).map(LogicalPlan::Filter);
+    rewritten.map_data(filter)
+}
+
+/// Refuses a query that can't be asked for one of its rows: of these a condition that is added to it may leave others than its steps do.
+fn check_rows(plan: &LogicalPlan) -> Result<()> {
+    let refused =
+        |step: &str| plan_err!("IN of a query that reads columns from around it has no {step} where a null counts");
+    plan.apply(|step| match step {
+        step if step.all_out_ref_exprs().is_empty() => Ok(TreeNodeRecursion::Jump),
+        LogicalPlan::Limit(_) => refused("LIMIT"),
+        LogicalPlan::Union(_) => refused("UNION"),
+        LogicalPlan::Window(_) => refused("window function"),
+        LogicalPlan::Aggregate(aggregate) if aggregate.group_expr.is_empty() => refused("HAVING without GROUP BY"),
+        _ => Ok(TreeNodeRecursion::Continue),
+    })?;
+    Ok(())
+}
+
+/// Whether the query of a membership has a row whose value, compared with the one looked for, passes a test; or has none.
+fn exists(membership: &InSubquery, schema: &DFSchema, test: impl FnOnce(Expr) -> Expr, negated: bool) -> Result<Expr> {
+    let InSubquery { expr, subquery, .. } = membership;
+    let mut outer_ref_columns = subquery.outer_ref_columns.clone();
+    let outer = expr.as_ref().clone().transform_up(|part| match part {
+        Expr::Column(column) => {
+            let field = Arc::clone(schema.field_from_column(&column)?);
+            let reference = Expr::OuterReferenceColumn(field, column);
+            outer_ref_columns.push(reference.clone());
+            Ok(Transformed::yes(reference))
+        }
+        other => Ok(Transformed::no(other)),
+    })?;
+    let value = Expr::Column(subquery.subquery.schema().columns().swap_remove(0));
+    let rows =
+        LogicalPlanBuilder::from(subquery.subquery.as_ref().clone()).filter(test(value.eq(outer.data)))?.build()?;
+    let subquery = Subquery { subquery: Arc::new(rows), outer_ref_columns, spans: subquery.spans.clone() };
+    Ok(Expr::Exists(Exists { subquery, negated }))
+}
+
+/// The memberships within a predicate whose null isn't as good as false: all but those that are conditions by themselves.
+pub(crate) fn values_within(predicate: &Expr) -> Result<Vec<InSubquery>> {
+    let mut values = Vec::new();
+    let mut conditions = vec![(predicate, false)];
+    while let Some((condition, is_beside_or)) = conditions.pop() {
+        match condition {
+            Expr::BinaryExpr(BinaryExpr { left, op: op @ (Operator::And | Operator::Or), right }) => {
+                let is_beside_or = is_beside_or || *op == Operator::Or;
+                conditions.extend([(left.as_ref(), is_beside_or), (right.as_ref(), is_beside_or)]);
+            }
+            Expr::InSubquery(membership) if !(membership.negated && is_beside_or) => {}
+            Expr::Not(inner) if !is_beside_or && matches!(inner.as_ref(), Expr::InSubquery(_)) => {}
+            other => {
+                other.apply(|part| {
+                    if let Expr::InSubquery(membership) = part {
+                        values.push(membership.clone());
+                    }
+                    Ok(TreeNodeRecursion::Continue)
+                })?;
+            }
+        }
+    }
+    Ok(values)
+}
