@@ -16,7 +16,8 @@ use hashbrown::hash_table::{Entry, HashTable};
 use crate::aggregate::words_of;
 use crate::error::{Error, Result};
 use crate::expr::{BinaryOp, Value, holds};
-use crate::packed_keys::{RowsByKeys, by_threads};
+use crate::packed_keys::RowsByKeys;
+use crate::parallel;
 use crate::per_run::PerRun;
 use crate::rows_by_word::RowsByWord;
 use crate::translations::numbers_in;
@@ -96,7 +97,7 @@ impl LookupTable {
         }
     }
 
-    /// Refuses a table with a duplicate key, even if no look-up meets it.
+    /// Builds the table by some threads, and refuses one with a duplicate key even if no look-up meets it.
     ///
     /// # Errors
     /// [`Error::RepeatedKey`] for such a table.
@@ -118,7 +119,7 @@ impl LookupTable {
             return Ok(None);
         }
         let count = keys.first().map_or(0, |key| key.len());
-        by_threads(count, threads, |range| {
+        parallel::by_rows(count, threads, |range| {
             let keys: Vec<ArrayRef> = keys.iter().map(|key| key.slice(range.start, range.len())).collect();
             rows.find_several(&keys)
         })

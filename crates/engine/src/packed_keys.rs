@@ -6,8 +6,6 @@
 //!   have has [`NO_WORD`].
 //! - Where the word is full, the numbers of the words so far take the place of these.
 
-use std::ops::Range;
-
 use arrow::array::{Array, ArrayRef, AsArray, DictionaryArray};
 use arrow::buffer::{BooleanBuffer, NullBuffer};
 use arrow::datatypes::{DataType, Int32Type};
@@ -26,9 +24,6 @@ const WORD_BITS_MAX: u32 = u64::BITS - 1;
 
 /// Most bits of a row's number.
 const ROW_BITS_MAX: u32 = 31;
-
-/// Rows that a thread looks up at once.
-const ROWS_OF_PIECE: usize = 1 << 16;
 
 /// The first row of each key of several columns.
 #[derive(Debug)]
@@ -77,8 +72,9 @@ impl RowsByKeys {
             };
             bits += code_bits;
             let column = KeyColumn { numbers, codes, bits: code_bits };
-            words =
-                by_threads(rows, threads, |rows| column.add(&words[rows.clone()], &key.slice(rows.start, rows.len())))?;
+            words = parallel::by_rows(rows, threads, |rows| {
+                column.add(&words[rows.clone()], &key.slice(rows.start, rows.len()))
+            })?;
             columns.push(column);
         }
         let rows = RowsByWord::new(&words, nulls_of(&words).as_ref(), may_repeat, threads)?;
@@ -103,20 +99,6 @@ impl RowsByKeys {
         }
         Ok(self.rows.find(&words))
     }
-}
-
-/// Results for all rows, of which threads take a piece each.
-pub(crate) fn by_threads<T: Send + Clone>(
-    rows: usize,
-    threads: usize,
-    of_rows: impl Fn(Range<usize>) -> Result<Vec<T>> + Sync,
-) -> Result<Vec<T>> {
-    let threads = parallel::threads_for(rows, 0, threads);
-    if threads == 1 {
-        return of_rows(0..rows);
-    }
-    let piece = |number: usize| number * ROWS_OF_PIECE..rows.min((number + 1) * ROWS_OF_PIECE);
-    Ok(parallel::each(rows.div_ceil(ROWS_OF_PIECE), threads, |number| of_rows(piece(number)))?.concat())
 }
 
 impl KeyColumn {

@@ -3,6 +3,7 @@
 //! The calling thread works too: only it notices a Ctrl-C, and waking other threads costs more than a small piece of
 //! work.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -13,6 +14,9 @@ const ROWS_MIN: usize = 100_000;
 
 /// Rows that a piece counts for if it has to be searched for or copied on its own: it misses the cache a few times.
 const ROWS_OF_PIECE: usize = 256;
+
+/// Rows of which each thread takes some at a time, where results are for rows.
+const ROWS_TOGETHER: usize = 1 << 16;
 
 /// Threads for work on some rows, and on pieces that are looked at one by one; at least one.
 pub(crate) fn threads_for(rows: usize, pieces: usize, threads: usize) -> usize {
@@ -68,6 +72,20 @@ pub(crate) fn each_of<I: Send, T: Send>(
     let results = done.into_iter().map(|(_, result)| result).collect::<Result<Vec<T>>>()?;
     // Every number below a failed one has begun, so without a failure all results are present.
     if results.len() == tasks { Ok(results) } else { Err(Error::Unsupported("work that was left undone".to_owned())) }
+}
+
+/// Results for all rows, of which threads take a piece each.
+pub(crate) fn by_rows<T: Send + Clone>(
+    rows: usize,
+    threads: usize,
+    of_rows: impl Fn(Range<usize>) -> Result<Vec<T>> + Sync,
+) -> Result<Vec<T>> {
+    let threads = threads_for(rows, 0, threads);
+    if threads == 1 {
+        return of_rows(0..rows);
+    }
+    let piece = |number: usize| number * ROWS_TOGETHER..rows.min((number + 1) * ROWS_TOGETHER);
+    Ok(each(rows.div_ceil(ROWS_TOGETHER), threads, |number| of_rows(piece(number)))?.concat())
 }
 
 #[cfg(test)]

@@ -21,6 +21,7 @@ use crate::compare;
 use crate::error::{Error, Result};
 use crate::own_type::own_list;
 use crate::per_run::PerRun;
+use crate::rows_by_word::range;
 
 /// Number of values up to which a list is searched linearly.
 const SHORT_MAX: usize = 8;
@@ -167,12 +168,8 @@ enum Entries {
 
 /// A bit set for words in a small range; `None` for other words.
 fn bits(words: &[u64]) -> Option<Entries> {
-    // Wrapping differences stay small for negative numbers as well.
-    let first = *words.first()?;
-    let far = |word: &u64| word.wrapping_sub(first).cast_signed();
-    let (below, above) = (words.iter().map(far).min()?, words.iter().map(far).max()?);
-    let span = usize::try_from(above.checked_sub(below)?).ok().filter(|span| *span < BITS_MAX)?;
-    let least = first.wrapping_add_signed(below);
+    let (least, distance) = range(words, None)?;
+    let span = usize::try_from(distance).ok().filter(|span| *span < BITS_MAX)?;
     let mut bits = BooleanBufferBuilder::new(span + 1);
     bits.append_n(span + 1, false);
     for word in words {

@@ -58,19 +58,32 @@ pub(crate) fn prepare(plan: LogicalPlan) -> Result<LogicalPlan> {
         .and_then(texts_of_unions)
 }
 
+/// Whether a step of a plan, or of a query within it, passes a test: most plans have nothing to rewrite, and are left as they are.
+fn any_step(plan: &LogicalPlan, mut test: impl FnMut(&LogicalPlan) -> Result<bool>) -> Result<bool> {
+    let mut passes = false;
+    plan.walk_steps(|step| {
+        passes = passes || test(step)?;
+        Ok(if passes { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    Ok(passes)
+}
+
+/// Whether an expression of a plan, or a part of one, passes a test.
+fn any_expression(plan: &LogicalPlan, test: impl Fn(&Expr) -> bool) -> Result<bool> {
+    any_step(plan, |step| {
+        let mut passes = false;
+        step.walk_expressions(|expr| {
+            passes = passes || expr.exists(|part| Ok(test(part)))?;
+            Ok(if passes { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+        })?;
+        Ok(passes)
+    })
+}
+
 /// The plan with texts in place of symbols for two aggregates: DataFusion 55.2 has no `approx_distinct` of dictionaries, and doesn't recognise the
 /// argument of `string_agg(DISTINCT …)` in its `ORDER BY`.
 fn aggregate_texts(plan: LogicalPlan) -> Result<LogicalPlan> {
-    let mut has_call = false;
-    plan.walk_steps(|node| {
-        if let LogicalPlan::Aggregate(aggregate) = node {
-            has_call |= aggregate.aggr_expr.iter().any(|expr| {
-                let has_text_call = expr.exists(|expr| Ok(is_of_texts(expr)));
-                has_text_call.unwrap_or(false)
-            });
-        }
-        Ok(if has_call { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
-    })?;
+    let has_call = any_expression(&plan, is_of_texts)?;
     let as_texts = |expression: Expr, schema: &DFSchema| {
         let is_changed = is_of_texts(&expression);
         let Expr::AggregateFunction(mut call) = expression else { return Ok(Transformed::no(expression)) };
@@ -102,13 +115,7 @@ fn is_of_texts(expr: &Expr) -> bool {
 
 /// The plan with times in place of dates beside intervals that the planner didn't recognise.
 fn move_dates(plan: LogicalPlan) -> Result<LogicalPlan> {
-    let mut is_moved = false;
-    plan.walk_steps(|node| {
-        node.walk_expressions(|expr| {
-            is_moved = is_moved || expr.exists(|expr| Ok(is_of_value(expr)))?;
-            Ok(if is_moved { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
-        })
-    })?;
+    let is_moved = any_expression(&plan, is_of_value)?;
     let moved = |expr: Expr, schema: &DFSchema| match expr {
         Expr::BinaryExpr(BinaryExpr { left, op, right }) if matches!(op, Operator::Plus | Operator::Minus) => {
             let (left, right) = as_times(*left, *right, op == Operator::Plus, schema)?;
@@ -133,14 +140,8 @@ fn is_of_value(expr: &Expr) -> bool {
 
 /// The plan with `nullif` of floats by value, so that both zeros are equal, and with casts in place of the calls that named them.
 fn settle_calls(plan: LogicalPlan) -> Result<LogicalPlan> {
-    let mut has_call = false;
-    plan.walk_steps(|node| {
-        node.walk_expressions(|expr| {
-            let is_call = |expr: &Expr| matches!(expr, Expr::ScalarFunction(call) if is_settled(call.func.name()));
-            has_call = has_call || expr.exists(|expr| Ok(is_call(expr)))?;
-            Ok(if has_call { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
-        })
-    })?;
+    let is_call = |expr: &Expr| matches!(expr, Expr::ScalarFunction(call) if is_settled(call.func.name()));
+    let has_call = any_expression(&plan, is_call)?;
     let settled = |expr: Expr, schema: &DFSchema| match expr {
         Expr::ScalarFunction(mut call) if call.func.name() == CAST && call.args.len() == 2 => {
             Ok(Transformed::yes(call.args.swap_remove(0)))
@@ -168,11 +169,7 @@ fn is_settled(name: &str) -> bool {
 
 /// The plan with frames of peers in place of `RANGE` frames over types for which DataFusion has none.
 fn range_over_peers(plan: LogicalPlan) -> Result<LogicalPlan> {
-    let mut has_window = false;
-    plan.walk_steps(|node| {
-        has_window |= matches!(node, LogicalPlan::Window(_));
-        Ok(if has_window { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
-    })?;
+    let has_window = any_step(&plan, |step| Ok(matches!(step, LogicalPlan::Window(_))))?;
     if !has_window {
         return Ok(plan);
     }
@@ -240,11 +237,8 @@ fn is_without_offset(bound: &WindowFrameBound) -> bool {
 
 /// The plan with comparisons of decimals and floats as comparisons of floats; or of decimals, if the float is a literal that is an exact decimal.
 fn compare_decimals(plan: LogicalPlan) -> Result<LogicalPlan> {
-    let mut has_decimal = false;
-    plan.walk_steps(|node| {
-        has_decimal |= node.schema().fields().iter().any(|field| is_decimal(field.data_type()));
-        Ok(if has_decimal { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
-    })?;
+    let has_type = |step: &LogicalPlan| step.schema().fields().iter().any(|field| is_decimal(field.data_type()));
+    let has_decimal = any_step(&plan, |step| Ok(has_type(step)))?;
     if !has_decimal {
         return Ok(plan);
     }
@@ -283,11 +277,7 @@ fn one_type_of_inputs(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
 /// The plan with unions of texts and symbols as unions of texts. DataFusion 55.2 makes symbols of them, and keeps the type that was before for what
 /// sub-queries read of the union, so that it compares values of two types.
 fn texts_of_unions(plan: LogicalPlan) -> Result<LogicalPlan> {
-    let mut has_union = false;
-    plan.walk_steps(|node| {
-        has_union |= matches!(node, LogicalPlan::Union(_));
-        Ok(if has_union { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
-    })?;
+    let has_union = any_step(&plan, |step| Ok(matches!(step, LogicalPlan::Union(_))))?;
     let texts = |node: LogicalPlan| {
         with_columns_cast(node, |types| {
             // The planner gives the column the type that the first query has.

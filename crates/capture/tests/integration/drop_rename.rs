@@ -15,42 +15,8 @@ use splay_capture::{
 use splay_store::storage::fault::FaultStorage;
 use splay_store::{Database, LoadOptions, Selection, Settings, TableSpec};
 
-use crate::rows::{Row, SECOND, START, TestClock, batch, read, row, settings, spec};
-
-/// Rows of each batch.
-const ROWS: i64 = 3;
-
-/// Batches that are sent before the change, and behind it.
-const BEFORE: i64 = 4;
-const AFTER: i64 = 3;
-
-fn small() -> CaptureSettings {
-    CaptureSettings { journal_segment_bytes: 700, journal_keep_bytes: 0, late_s: 1, ..settings() }
-}
-
-/// Files of the journal stay that nobody needs.
-fn keeping() -> CaptureSettings {
-    CaptureSettings { journal_keep_bytes: 1 << 30, journal_segment_bytes: 1_000, ..settings() }
-}
-
-fn created() -> (FaultStorage, Database) {
-    let storage = FaultStorage::new();
-    let database = Database::create_on(Arc::new(storage.clone()), &Settings::default()).unwrap();
-    (storage, database)
-}
-
-fn open(database: &Database, settings: CaptureSettings) -> Result<Capture> {
-    Ok(Capture::open_with(database.clone(), settings, TestClock::at(START + 3_600 * SECOND))?.0)
-}
-
-fn reopened(storage: &FaultStorage) -> Database {
-    Database::open_on(Arc::new(storage.clone())).unwrap()
-}
-
-fn batch_of(number: i64) -> Vec<Row> {
-    let time = |at: i64| START + (number * 31 % 17 + at) * SECOND;
-    (0..ROWS).map(|at| row(["A", "B"][at as usize % 2], time(at), number * ROWS + at)).collect()
-}
+use crate::name_changes::{AFTER, BEFORE, ROWS, batch_of, created, keeping, of_batches, open, reopened, small};
+use crate::rows::{Row, batch, read, settings, spec};
 
 fn trade(rows: &[Row]) -> Append {
     Append { spec: Some(spec("UTC")), ..Append::new("trade", batch(rows)) }
@@ -69,10 +35,6 @@ fn ids(database: &Database, table: &str) -> Option<Vec<i64>> {
     let mut ids: Vec<i64> = read(&snapshot, &Selection::default()).into_iter().map(|(_, row)| row.id).collect();
     ids.sort_unstable();
     Some(ids)
-}
-
-fn of_batches(batches: std::ops::Range<i64>) -> Vec<i64> {
-    (batches.start * ROWS..batches.end * ROWS).collect()
 }
 
 fn drop_trade(database: &Database) -> Result<()> {

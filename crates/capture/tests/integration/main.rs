@@ -15,6 +15,7 @@ mod golden;
 mod lost;
 mod measures;
 mod model;
+mod name_changes;
 mod power;
 mod rename;
 mod rename_column;

@@ -18,42 +18,8 @@ use splay_store::storage::Storage;
 use splay_store::storage::fault::FaultStorage;
 use splay_store::{Database, Selection, Settings};
 
-use crate::rows::{DAY, Row, SECOND, START, TestClock, batch, row, settings, spec};
-
-/// Rows of each batch.
-const ROWS: i64 = 3;
-
-/// Batches that are sent before the change, and behind it.
-const BEFORE: i64 = 4;
-const AFTER: i64 = 3;
-
-fn small() -> CaptureSettings {
-    CaptureSettings { journal_segment_bytes: 700, journal_keep_bytes: 0, late_s: 1, ..settings() }
-}
-
-/// Files of the journal stay that nobody needs.
-fn keeping() -> CaptureSettings {
-    CaptureSettings { journal_keep_bytes: 1 << 30, journal_segment_bytes: 1_000, ..settings() }
-}
-
-fn created() -> (FaultStorage, Database) {
-    let storage = FaultStorage::new();
-    let database = Database::create_on(Arc::new(storage.clone()), &Settings::default()).unwrap();
-    (storage, database)
-}
-
-fn open(database: &Database, settings: CaptureSettings) -> Result<Capture> {
-    Ok(Capture::open_with(database.clone(), settings, TestClock::at(START + 3_600 * SECOND))?.0)
-}
-
-fn reopened(storage: &FaultStorage) -> Database {
-    Database::open_on(Arc::new(storage.clone())).unwrap()
-}
-
-fn batch_of(number: i64) -> Vec<Row> {
-    let time = |at: i64| START + (number * 31 % 17 + at) * SECOND;
-    (0..ROWS).map(|at| row(["A", "B"][at as usize % 2], time(at), number * ROWS + at)).collect()
-}
+use crate::name_changes::{AFTER, BEFORE, ROWS, batch_of, created, keeping, of_batches, open, reopened, small};
+use crate::rows::{DAY, Row, START, batch, row, spec};
 
 /// Rows whose numbers are in a column of a name.
 fn named(rows: &[Row], name: &str) -> RecordBatch {
@@ -96,10 +62,6 @@ fn found(database: &Database) -> Option<(String, Vec<i64>)> {
     }
     ids.sort_unstable();
     Some((spec.columns[2].name.clone(), ids))
-}
-
-fn of_batches(batches: std::ops::Range<i64>) -> Vec<i64> {
-    (batches.start * ROWS..batches.end * ROWS).collect()
 }
 
 fn all_as(name: &str, batches: i64) -> Option<(String, Vec<i64>)> {
