@@ -394,7 +394,8 @@ fn of_another_width() -> Error {
 /// Numbers of rows, null for those that are missing.
 pub(crate) fn numbered(mut rows: Vec<u32>) -> UInt32Array {
     let has = BooleanBuffer::collect_bool(rows.len(), |at| rows[at] != MISSING);
-    rows.iter_mut().filter(|row| **row == MISSING).for_each(|row| *row = 0);
+    // Without a branch, which would be guessed wrong where half of the rows are missing.
+    rows.iter_mut().for_each(|row| *row = if *row == MISSING { 0 } else { *row });
     UInt32Array::new(rows.into(), Some(NullBuffer::new(has)))
 }
 

@@ -56,6 +56,16 @@ impl WindowFrame {
         matches!((&self.start, &self.end), (FrameBound::Unbounded, FrameBound::Unbounded))
     }
 
+    /// Whether it holds the first row of the partition, whatever its own row is.
+    pub(super) fn begins_with_partition(&self) -> bool {
+        matches!(self.start, FrameBound::Unbounded) && reaches_row(&self.end, |by| by >= 0)
+    }
+
+    /// Whether it holds the last row of the partition, whatever its own row is.
+    pub(super) fn ends_with_partition(&self) -> bool {
+        matches!(self.end, FrameBound::Unbounded) && reaches_row(&self.start, |by| by <= 0)
+    }
+
     /// How many rows before the row it holds with it, where that is all.
     pub(super) fn last_rows(&self) -> Option<usize> {
         match (&self.start, &self.end) {
@@ -69,6 +79,15 @@ impl WindowFrame {
         [&self.start, &self.end]
             .into_iter()
             .any(|bound| matches!(bound, FrameBound::Peers(_) | FrameBound::Distance { .. }))
+    }
+}
+
+/// Whether a bound doesn't leave its own row out, given the distances that don't.
+fn reaches_row(bound: &FrameBound, distance: impl Fn(i64) -> bool) -> bool {
+    match bound {
+        FrameBound::Unbounded => true,
+        FrameBound::Rows(by) | FrameBound::Peers(by) => distance(*by),
+        FrameBound::Distance { .. } => false,
     }
 }
 

@@ -351,19 +351,23 @@ fn nth_values(nth: i64, ignore_nulls: bool, arguments: &[ArrayRef], frames: &Par
         };
         place.filter(|place| (first..behind).contains(place))
     };
-    let mut picked: Vec<Option<u32>> = Vec::with_capacity(frames.rows);
     let number = |row: usize| u32::try_from(row).ok();
+    let (mut picked, mut present) = (Vec::with_capacity(frames.rows), Vec::with_capacity(frames.rows));
+    let mut pick = |row: Option<u32>| {
+        picked.push(row.unwrap_or(0));
+        present.push(row.is_some());
+    };
     match argument.logical_nulls().filter(|nulls| ignore_nulls && nulls.null_count() > 0) {
-        None => frames.each(|first, behind| picked.push(place(first, behind).and_then(number))),
+        None => frames.each(|first, behind| pick(place(first, behind).and_then(number))),
         Some(nulls) => {
             let valid: Vec<u32> = nulls.valid_indices().filter_map(number).collect();
             let before = valid_before(&nulls);
             frames.each(|first, behind| {
-                picked.push(place(before[first] as usize, before[behind] as usize).map(|place| valid[place]));
+                pick(place(before[first] as usize, before[behind] as usize).map(|place| valid[place]));
             });
         }
     }
-    Ok(take(argument, &UInt32Array::from(picked), None)?)
+    Ok(take(argument, &UInt32Array::new(picked.into(), some_nulls(present)), None)?)
 }
 
 /// Folds of a row and up to `before` rows before it: one pass for each place in the frame, over rows that stay in cache. Neighbours

@@ -16,7 +16,7 @@ use arrow::compute::{partition, take};
 use arrow::datatypes::{DataType, Int32Type};
 use hashbrown::HashMap;
 
-use super::{WindowCall, WindowFunction, over_partition};
+use super::{PartitionEnd, WindowCall, WindowFunction, over_partition};
 use crate::aggregate::{GroupRun, RowGroups, accumulator_of, arguments, group_rows};
 use crate::error::{Error, Result};
 use crate::expr::{Expr, Value};
@@ -59,6 +59,9 @@ pub(super) fn in_order(
     check_memory(rows, types, context.memory_bytes / 2)?;
     let results = calls.iter().zip(results).map(|(call, place)| {
         let over = CallOverFrames { frames, partitions: &orders[place].1, call, threads, context };
+        if let Some(end) = call.end_of_partition() {
+            return over.ends_of_partitions(end);
+        }
         match &call.function {
             _ if call.is_of_partition() => over.whole_partitions(),
             WindowFunction::Frame(_, frame) => match frame.last_rows() {
@@ -311,11 +314,44 @@ impl CallOverFrames<'_> {
             let numbers: Vec<u32> = stretches.iter().map(|stretch| stretch.partition).collect();
             all.merge(part, &numbers)?;
         }
-        let results = all.finish()?;
+        self.at_each_row(&all.finish()?, |partition| partition)
+    }
+
+    /// The values of the first or the last row of each partition, at each of its rows.
+    fn ends_of_partitions(&self, end: PartitionEnd) -> Result<Vec<ArrayRef>> {
+        let mut places = vec![0; self.partitions.count];
+        let mut rows_of_frames: Vec<Vec<u32>> = Vec::with_capacity(self.frames.len());
+        let mut place = 0;
+        for stretches in &self.partitions.of_frames {
+            let mut rows = Vec::new();
+            for stretch in stretches {
+                let row = match end {
+                    PartitionEnd::First => stretch.before.is_none().then_some(stretch.rows.start),
+                    PartitionEnd::Last => (!stretch.goes_on).then_some(stretch.rows.end.saturating_sub(1)),
+                };
+                let Some(row) = row else { continue };
+                let row = u32::try_from(row).map_err(|_| Error::Unsupported("a frame of so many rows".to_owned()))?;
+                rows.push(row);
+                places[stretch.partition as usize] = place;
+                place += 1;
+            }
+            rows_of_frames.push(rows);
+        }
+        let values = self.each_frame(|frame, _| {
+            let inputs = self.inputs(frame, &(0..self.frames[frame].len()))?;
+            let Some(argument) = inputs.first() else { return Err(Error::Unsupported("a row of nothing".to_owned())) };
+            Ok(take(argument, &UInt32Array::from(rows_of_frames[frame].clone()), None)?)
+        })?;
+        let values = concat_arrays(values, &self.call.data_type)?;
+        self.at_each_row(&values, |partition| places[partition as usize])
+    }
+
+    /// Values of partitions at each of their rows, given the place of each partition's value.
+    fn at_each_row(&self, values: &ArrayRef, place: impl Fn(u32) -> u32 + Sync) -> Result<Vec<ArrayRef>> {
         self.each_frame(|frame, stretches| {
-            let mut numbers = Vec::with_capacity(self.frames[frame].len());
-            stretches.iter().for_each(|stretch| numbers.resize(stretch.rows.end, stretch.partition));
-            Ok(take(&results, &UInt32Array::from(numbers), None)?)
+            let mut places = Vec::with_capacity(self.frames[frame].len());
+            stretches.iter().for_each(|stretch| places.resize(stretch.rows.end, place(stretch.partition)));
+            Ok(take(values, &UInt32Array::from(places), None)?)
         })
     }
 

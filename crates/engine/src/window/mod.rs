@@ -5,7 +5,7 @@
 //! - Otherwise the functions' columns are sorted by partition keys and order keys, each partition is processed as
 //!   slices, and the results return to the rows' original places (`sorted.rs`). Calls with the same order share one
 //!   sort.
-//! - Aggregates over whole partitions are groups (`aggregate/`), and need no order.
+//! - Aggregates over whole partitions are groups (`aggregate/`), and need no order. The first and the last value of a partition are read once.
 //! - If few rows of each partition are needed, the others are removed first (`first.rs`).
 
 mod bounds;
@@ -68,11 +68,29 @@ impl WindowCall {
         matches!(&self.function, WindowFunction::Frame(FrameFunction::Aggregate(_), frame) if frame.is_whole())
     }
 
+    /// The end of a partition whose row has the value of all its rows, as for `first_value` of frames that begin with the partition. `None` if the
+    /// values of its rows may differ.
+    fn end_of_partition(&self) -> Option<PartitionEnd> {
+        match &self.function {
+            WindowFunction::Frame(FrameFunction::Value { nth: 1, ignore_nulls: false }, frame)
+                if frame.begins_with_partition() =>
+            {
+                Some(PartitionEnd::First)
+            }
+            WindowFunction::Frame(FrameFunction::Value { nth: -1, ignore_nulls: false }, frame)
+                if frame.ends_with_partition() =>
+            {
+                Some(PartitionEnd::Last)
+            }
+            _ => None,
+        }
+    }
+
     /// Whether the values of the order keys are read, and not only the order of the rows used.
     fn needs_order(&self) -> bool {
         match &self.function {
             WindowFunction::Partition(function) => function.needs_peers(),
-            WindowFunction::Frame(_, frame) => frame.needs_order(),
+            WindowFunction::Frame(_, frame) => self.end_of_partition().is_none() && frame.needs_order(),
         }
     }
 
@@ -92,6 +110,7 @@ impl WindowCall {
             .collect();
         let values = match &self.function {
             WindowFunction::Frame(function, frame) => {
+                let frame = if self.end_of_partition().is_some() { &WindowFrame::WHOLE } else { frame };
                 framed(function, frame, arguments, &order, partitions, &self.data_type)?
             }
             WindowFunction::Partition(function) => {
@@ -133,6 +152,13 @@ impl WindowCall {
         });
         concat_arrays(parts.collect::<Result<_>>()?, &self.data_type)
     }
+}
+
+/// A row of a partition in its order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum PartitionEnd {
+    First,
+    Last,
 }
 
 /// What is computed of a window.

@@ -113,7 +113,7 @@ fn calls(by: &[usize]) -> Vec<WindowCall> {
             }
         }
     }
-    for (nth, ignore_nulls) in [(1, false), (-1, true), (3, true), (-2, false)] {
+    for (nth, ignore_nulls) in [(1, false), (-1, false), (1, true), (-1, true), (3, true), (-2, false)] {
         for frame in frames_of_all_kinds() {
             let function = WindowFunction::Frame(FrameFunction::Value { nth, ignore_nulls }, frame);
             calls.push(call(function, WITH_NULLS, DataType::Float64, by, &[TIME]));
@@ -189,6 +189,28 @@ fn rows() -> impl Strategy<Value = Vec<Row>> {
     let symbol = prop::sample::select(vec![Some("A"), Some("B"), Some("C"), Some("D"), None]);
     let row = (symbol, 0..30i64, -9.0..9.0f64, -5..5i64, prop::option::weighted(0.8, -9.0..9.0f64));
     prop::collection::vec(row, 0..120)
+}
+
+#[test]
+fn an_end_of_a_partition_is_the_value_of_its_frames() {
+    let value = |number: u8| (number % 3 > 0).then_some(f64::from(number));
+    let rows: Vec<Row> =
+        [1, 1, 2, 5, 5, 5, 9].into_iter().zip(0..).map(|(time, n)| (None, time, 0.0, 0, value(n))).collect();
+    let columns = frame(&rows).into_columns().unwrap();
+    let (values, times) = (ArrayRef::clone(&columns[WITH_NULLS]), ArrayRef::clone(&columns[TIME]));
+    let partitions = [0..3, 3..rows.len()];
+    for nth in [1, -1] {
+        for frame in frames_of_all_kinds() {
+            let value = FrameFunction::Value { nth, ignore_nulls: false };
+            let order = SortColumn { values: ArrayRef::clone(&times), options: None };
+            let arguments = [ArrayRef::clone(&values)];
+            let expected = framed(&value, &frame, &arguments, &[order], &partitions, &DataType::Float64).unwrap();
+            let call = call(WindowFunction::Frame(value, frame), WITH_NULLS, DataType::Float64, &[], &[TIME]);
+            let inputs = [&values, &times].map(ArrayRef::clone);
+            let actual = call.values(&inputs[..call.inputs().count()], &partitions, Stop::default()).unwrap();
+            assert_eq!(&actual, &expected, "{call:?}");
+        }
+    }
 }
 
 proptest! {
