@@ -177,8 +177,9 @@ impl Database {
     /// Opens a database.
     ///
     /// # Errors
-    /// [`Error::NotADatabase`] if the folder holds none.
+    /// [`Error::NotADatabase`] if the folder holds none; [`Error::NotAFolder`] for an address.
     pub fn open(path: impl AsRef<Path>) -> Result<Database> {
+        storage::refuse_address(path.as_ref())?;
         Database::open_on(Arc::new(LocalStorage::new(path.as_ref())))
     }
 

@@ -94,6 +94,16 @@ pub enum Error {
         path: PathBuf,
     },
 
+    /// An address stands where a folder has to. Nothing was read or made.
+    #[error(
+        "{address:?} is an address, and this takes a folder; a server is reached by its http:// or https:// address in `splay sql`, \
+         `splay shell`, `splay tick` and, in Python, `splay.connect`"
+    )]
+    NotAFolder {
+        /// The address.
+        address: String,
+    },
+
     /// No such table.
     #[error("no table {table:?}; this database has {}", list_or_none(existing))]
     NoSuchTable {
@@ -234,7 +244,7 @@ pub enum Error {
     },
 
     /// A table can't be read as it was: the commit never was, or its files are gone.
-    #[error("table {table:?} can be read as it was after commits {first} to {last}, not after {commit}")]
+    #[error("table {table:?} can be read as it was after commits {first} to {last}, not {}", before_or_after(*commit))]
     NoSuchCommit {
         /// The table.
         table: String,
@@ -340,6 +350,11 @@ impl Error {
     pub fn is_not_found(&self) -> bool {
         matches!(self, Error::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound)
     }
+}
+
+/// When a state was that can't be read; commit 0 is the time before all commits.
+fn before_or_after(commit: u64) -> String {
+    if commit == 0 { "before them".to_owned() } else { format!("after {commit}") }
 }
 
 fn list_or_none(names: &[String]) -> String {

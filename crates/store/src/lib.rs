@@ -52,6 +52,7 @@ pub mod background;
 mod backup;
 mod byte_size;
 mod change;
+mod counted;
 mod database;
 mod dates;
 mod delta;
@@ -97,6 +98,7 @@ pub use backup::{Backup, BackupFile, BackupReport, BackupWriter, RESTORE, TableC
 pub use byte_size::ByteSize;
 pub use change::{CommitReport, ExpireReport, of_dates};
 pub use chrono_tz::Tz;
+pub use counted::{Counted, Thousands};
 pub use database::{Database, Partition, Table, TableSnapshot};
 pub use dates::{Dates, start_of_date};
 pub use delta::{Publish, PublishReport};
@@ -113,8 +115,8 @@ pub use reference::{REFERENCE_ROWS_MAX, Reference};
 pub use replica::{HeadCache, NewCommit, NewSegment, ReplicaWriter, TableHead};
 pub use row_key::{Dedupe, RowDigest, RowDigests};
 pub use schema::{
-    COLUMNS_MAX, ColumnSpec, ColumnType, DATE_COLUMN, Lifecycle, NAME_BYTES_MAX, QUARANTINE, Retention, TableSpec,
-    TierRule, refuse_quarantine_name, validate_name,
+    COLUMNS_MAX, ColumnSpec, ColumnType, DATE_COLUMN, Lifecycle, NAME_BYTES_MAX, QUARANTINE, Retention, SYMBOL_NAMES,
+    TableSpec, TierRule, refuse_quarantine_name, validate_name,
 };
 pub use segment::{ColumnReader, ColumnStorage, FileFormat, RowList, Segment, SegmentBatches};
 pub use select::{BlocksRead, Bounds, ColumnBounds, SegmentRows, SelectedCount, Selection, SelectionStats, blocks_of};

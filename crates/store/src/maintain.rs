@@ -308,6 +308,7 @@ impl Table {
     /// [`Error::Io`] if a file is in the way or can't be written; [`Error::Stopped`] if `observer` ends it. Files that were
     /// written before are removed.
     pub fn export(&self, format: FileFormat, folder: &Path, observer: Observer<'_>) -> Result<(u64, u64)> {
+        crate::storage::refuse_address(folder)?;
         std::fs::create_dir_all(folder).map_err(Error::io("create", folder))?;
         let storage = crate::storage::LocalStorage::new(folder);
         let mut written = Vec::new();

@@ -56,6 +56,8 @@ pub(crate) struct RowKey {
     pub(crate) others: Vec<usize>,
     /// Whether the time is part of the key.
     pub(crate) has_time: bool,
+    /// Whether the symbol is named as part of the key. Rows of different symbols aren't compared in any case.
+    has_symbol: bool,
     /// Whether a null is a value like others.
     pub(crate) nulls_count: bool,
 }
@@ -80,6 +82,7 @@ impl RowKey {
             time: place(time),
             others,
             has_time: named.contains(&time),
+            has_symbol: symbol.is_some_and(|symbol| named.contains(&symbol)),
             nulls_count: dedupe.columns.is_none(),
             columns,
         })
@@ -87,7 +90,8 @@ impl RowKey {
 
     /// Whether a row has a key.
     pub(crate) fn is_whole(&self, rows: &RecordBatch, row: usize) -> bool {
-        self.nulls_count || self.others.iter().all(|place| !is_null(rows.column(*place), row))
+        let mut places = self.others.iter().chain(self.symbol.iter().filter(|_| self.has_symbol));
+        self.nulls_count || places.all(|place| !is_null(rows.column(*place), row))
     }
 }
 

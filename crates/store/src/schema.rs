@@ -264,7 +264,7 @@ impl std::str::FromStr for ColumnType {
                 _ => {
                     return Err(format!(
                         "{text:?} is not a column type; there are bool, int8, int16, int32, int64, uint8, uint16, uint32, \
-                         uint64, float32, float64, decimal(P,S), date, time, timestamp, symbol, text, levels(N)"
+                         uint64, float32, float64, decimal(P,S), date, time, timestamp, symbol, text, levels(N) with N up to 1024"
                     ));
                 }
             },
@@ -603,6 +603,10 @@ pub fn validate_name(what: &'static str, name: &str) -> Result<()> {
 
 /// The suffix of a quarantine's name behind its table's. Capture makes these tables, for rows too far ahead of the clock.
 pub const QUARANTINE: &str = "_quarantine";
+
+/// Names of symbol columns, the likeliest first: a column of texts that has one is the symbol column of a new table.
+pub const SYMBOL_NAMES: [&str; 10] =
+    ["sym", "symbol", "ticker", "instrument", "instrument_name", "pair", "product", "product_id", "code", "security"];
 
 /// Refuses a new table or view with a name that is reserved for a quarantine: it would get rows that other senders
 /// quarantine.

@@ -97,7 +97,7 @@ impl Access {
         let manages = |role: &Role| role.login && role.superuser && role.valid_until.is_none();
         match (had_users || self.has_users()) && !self.roles.iter().any(manages) {
             true => refuse(
-                "at least one user has to be a superuser without an end: the first user is made with SUPERUSER, and the last one stays",
+                "at least one user has to be a superuser who can log in and has no VALID UNTIL: make the first user with SUPERUSER, and keep the last one",
             ),
             false => Ok(()),
         }

@@ -146,15 +146,15 @@ fn roles_that_cant_be_are_refused() {
     assert!(error_text(access.grant_role("nobody", "desk")).contains("does not exist"));
     assert!(error_text(access.clone().drop_role("admin")).contains("superuser"));
     let ended = RoleChange { valid_until: Some(Some(i64::MAX)), ..RoleChange::default() };
-    assert!(error_text(access.alter_role("admin", ended)).contains("without an end"));
+    assert!(error_text(access.alter_role("admin", ended)).contains("has no VALID UNTIL"));
     // Nor the only user: without one the database would be open to everybody.
     let mut alone = Access::default();
     alone
         .create_role("admin", RoleChange { login: Some(true), superuser: Some(true), ..RoleChange::default() })
         .unwrap();
-    assert!(error_text(alone.clone().drop_role("admin")).contains("the last one stays"));
+    assert!(error_text(alone.clone().drop_role("admin")).contains("keep the last one"));
     let no_login = RoleChange { login: Some(false), ..RoleChange::default() };
-    assert!(error_text(alone.alter_role("admin", no_login)).contains("the last one stays"));
+    assert!(error_text(alone.alter_role("admin", no_login)).contains("keep the last one"));
     let mut empty = Access::default();
     let user = RoleChange { login: Some(true), ..RoleChange::default() };
     assert!(error_text(empty.create_role("ann", user)).contains("the first user"));

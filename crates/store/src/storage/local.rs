@@ -29,12 +29,29 @@ const PRIVATE_FILE_MODE: u32 = 0o600;
 /// The mode of a folder that only its owner may read.
 const PRIVATE_FOLDER_MODE: u32 = 0o700;
 
+/// Refuses an address, such as `http://127.0.0.1:7750`, where a folder has to be: as a path it would name the folder `http:`.
+///
+/// # Errors
+/// [`Error::NotAFolder`].
+pub fn refuse_address(path: &Path) -> Result<()> {
+    let text = path.to_string_lossy();
+    let is_scheme = |word: &str| {
+        word.starts_with(|first: char| first.is_ascii_alphabetic())
+            && word.chars().all(|letter| letter.is_ascii_alphanumeric() || matches!(letter, '+' | '-' | '.'))
+    };
+    match text.split_once("://") {
+        Some((word, _)) if is_scheme(word) => Err(Error::NotAFolder { address: text.into_owned() }),
+        _ => Ok(()),
+    }
+}
+
 /// Makes a folder for a database, and those that it lies in.
 pub(crate) fn create_folder(path: &Path) -> Result<()> {
     create_folder_with(path, FOLDER_MODE)
 }
 
 fn create_folder_with(path: &Path, mode: u32) -> Result<()> {
+    refuse_address(path)?;
     DirBuilder::new().recursive(true).mode(mode).create(path).map_err(Error::io("create", path))
 }
 
@@ -329,6 +346,18 @@ fn allocate(mut file: &File, bytes: u64) -> std::io::Result<()> {
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_address_is_no_folder() {
+        for address in ["http://127.0.0.1:7750", "https://host/x", "HTTP://host", "s3://bucket/x", "file:///mnt/x"] {
+            let refused = refuse_address(Path::new(address)).unwrap_err().to_string();
+            assert!(refused.contains(address) && refused.contains("splay sql"), "{refused}");
+            assert!(matches!(LocalStorage::made(address), Err(Error::NotAFolder { .. })), "{address}");
+        }
+        for folder in ["market", "/mnt/market", "./http:/x", "a b://c", "3s://x", "://x", "http:x", ""] {
+            refuse_address(Path::new(folder)).unwrap();
+        }
+    }
 
     #[test]
     fn a_reserve_takes_room_and_gives_it_back() {

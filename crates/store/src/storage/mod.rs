@@ -17,8 +17,8 @@ use std::path::{Path, PathBuf};
 use crate::background;
 use crate::error::Result;
 
-pub use local::LocalStorage;
 pub(crate) use local::create_folder;
+pub use local::{LocalStorage, refuse_address};
 pub use mapped::MappedBytes;
 pub(crate) use unreadable::unreadable;
 pub use unreadable::{ReadWatch, hand_out_mapped, mapped_ranges};

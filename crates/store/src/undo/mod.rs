@@ -40,7 +40,13 @@ enum Return {
 
 /// Why a commit can't be undone; `None` if it can.
 pub(crate) fn why_not(state: &TableState, epoch: u64) -> Result<Option<String>> {
-    let Some(note) = state.history.commits().get(&epoch) else { return Ok(Some("it isn't known any more".to_owned())) };
+    let Some(note) = state.history.commits().get(&epoch) else {
+        return Ok(Some(match epoch {
+            0 => "there is none of that number: the first is 1".to_owned(),
+            epoch if epoch > state.epoch => format!("there is none of that number: the last is {}", state.epoch),
+            _ => "it isn't known any more".to_owned(),
+        }));
+    };
     let drops_columns = !columns::dropped_by(state, epoch).is_empty();
     if !note.operation.changes_rows() && !drops_columns {
         return Ok(Some(match note.operation {
