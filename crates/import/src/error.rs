@@ -13,7 +13,7 @@ pub(crate) const EXCERPT_BYTES_MAX: usize = 120;
 #[non_exhaustive]
 pub enum Error {
     /// A pattern names no file. Look for a typing mistake.
-    #[error("no file matches {pattern:?}")]
+    #[error("{}", no_match(pattern))]
     NoMatch {
         /// The pattern as given.
         pattern: String,
@@ -122,6 +122,14 @@ pub enum Error {
         /// What is wrong.
         reason: String,
     },
+}
+
+fn no_match(pattern: &str) -> String {
+    if pattern.contains(['*', '?', '[']) {
+        format!("no file matches {pattern:?}")
+    } else {
+        format!("there is no file or folder {pattern:?}")
+    }
 }
 
 fn in_column(column: &str) -> String {

@@ -18,6 +18,7 @@ use crate::csv::times::Zone;
 use crate::error::{Error, Result};
 use crate::exact::cast_exactly;
 use crate::input::InputFile;
+use crate::plan::listed;
 
 /// Fits batches of one file to a table.
 pub(crate) struct Fitter<'a> {
@@ -46,7 +47,7 @@ impl<'a> Fitter<'a> {
         let extra: Vec<&str> =
             own.fields().iter().map(|f| f.name().as_str()).filter(|n| self.spec.position(n).is_none()).collect();
         if !extra.is_empty() {
-            return Err(self.misfit(format!("there is no place for its columns {}", extra.join(", "))));
+            return Err(self.misfit(format!("there is no place for its columns {}", listed(&extra))));
         }
         let faults = if self.sets_aside { self.faults(batch) } else { Vec::new() };
         let fitted = if faults.is_empty() {

@@ -115,14 +115,31 @@ pub(crate) fn detect(file: &InputFile, forced: Option<Format>) -> Result<Detecte
     if named(&[".psv"]) {
         return Ok(DetectedFormat::Text(b'|'));
     }
-    if head.contains(&0)
-        && !head.starts_with(&[0xff, 0xfe])
-        && !head.starts_with(&[0xfe, 0xff])
-        && !named(&[".csv", ".txt"])
-    {
-        return Err(Error::unsupported(&file.name, "is not a format this release reads; force one with --format"));
+    if head.contains(&0) && !is_utf16(&head) && !named(&[".csv", ".txt"]) {
+        let reason = "is of no format that is read: there are csv, tsv, psv, json, parquet, arrow and dbn, each also compressed by gzip or \
+                      zstd, and zip files of these; --format names one for a file that has it";
+        return Err(Error::unsupported(&file.name, reason));
+    }
+    if has_times_before_objects(&head) {
+        let reason = "has a time before the JSON object on each line, as recordings of feeds have; in Python splay.feeds reads those of \
+                      Binance";
+        return Err(Error::unsupported(&file.name, reason));
     }
     Ok(DetectedFormat::Text(crate::sniff::delimiter(&head)))
+}
+
+/// Whether text is UTF-16: by its mark, or as every second of its first bytes is zero.
+pub(crate) fn is_utf16(head: &[u8]) -> bool {
+    let (pairs, _) = head.as_chunks::<2>();
+    let has_zero_at =
+        |place: usize| pairs.len() > 1 && pairs.iter().take(64).all(|pair| pair[place] == 0 && pair[1 - place] != 0);
+    head.starts_with(&[0xff, 0xfe]) || head.starts_with(&[0xfe, 0xff]) || has_zero_at(0) || has_zero_at(1)
+}
+
+/// Whether the first line is a whole number, a space and a JSON object.
+fn has_times_before_objects(head: &[u8]) -> bool {
+    let digits = head.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    digits > 0 && head[digits..].starts_with(b" {\"")
 }
 
 fn is_web_page(head: &[u8]) -> bool {

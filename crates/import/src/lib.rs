@@ -55,7 +55,7 @@ pub use exact::{cast_exactly, natural_type};
 pub use few_texts::{SAMPLE_ROWS, TextSample};
 pub use in_place::{FileSlice, FilesInPlace, GroupStatistics};
 pub use input::{InputFile, digest, expand};
-pub use load::{LoadOutcome, Progress, load};
+pub use load::{LoadOutcome, Progress, load, loaded_by, new_files};
 pub use plan::{Format, Import, ImportSettings, OnError, plan, reference_symbol};
 pub use recipe::Recipe;
 pub use report::{Block, FileReport, ImportReport};

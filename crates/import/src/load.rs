@@ -1,6 +1,6 @@
 //! From files to rows in a table: the whole way of a load.
 
-use splay_store::{Database, Load, LoadOptions, LoadReport, Source};
+use splay_store::{Database, Load, LoadOptions, LoadReport, Source, TableSnapshot};
 
 use crate::error::{Error, Result};
 use crate::input::{InputFile, digest};
@@ -51,11 +51,9 @@ pub fn load(
     {
         // Before anything is read. The load itself asks again, when it holds the lock.
         for file in &files {
-            let digest = digest(file)?;
-            if let Some((_, epoch)) = snapshot.sources().find(|(source, _)| source.digest == digest && source.rows > 0)
-            {
+            if let Some(epoch) = loaded_by(snapshot, file)? {
                 let (table, source_name) = (table.to_owned(), file.name.clone());
-                return Err(splay_store::Error::AlreadyLoaded { table, source_name, epoch: *epoch }.into());
+                return Err(splay_store::Error::AlreadyLoaded { table, source_name, epoch }.into());
             }
         }
     }
@@ -68,6 +66,35 @@ pub fn load(
         load.add_source(Source { name: file.name.clone(), digest: file.digest.clone(), rows: file.rows })?;
     }
     Ok(LoadOutcome { load: load.commit()?, import: report })
+}
+
+/// The commit that loaded the rows of a file, known by its content, if one did. Files without rows are never loaded.
+///
+/// # Errors
+/// For a file that can't be read.
+pub fn loaded_by(snapshot: &TableSnapshot, file: &InputFile) -> Result<Option<u64>> {
+    let digest = digest(file)?;
+    let source = snapshot.sources().find(|(source, _)| source.digest == digest && source.rows > 0);
+    Ok(source.map(|(_, epoch)| *epoch))
+}
+
+/// The files that a table hasn't loaded before.
+///
+/// # Errors
+/// [`Error::Store`] for a table that can't be read; as [`loaded_by`].
+pub fn new_files(database: &Database, table: &str, files: Vec<InputFile>) -> Result<Vec<InputFile>> {
+    let snapshot = match database.table(table) {
+        Ok(table) => table.snapshot()?,
+        Err(splay_store::Error::NoSuchTable { .. }) => return Ok(files),
+        Err(error) => return Err(error.into()),
+    };
+    let mut unknown = Vec::with_capacity(files.len());
+    for file in files {
+        if loaded_by(&snapshot, &file)?.is_none() {
+            unknown.push(file);
+        }
+    }
+    Ok(unknown)
 }
 
 fn fill(

@@ -15,7 +15,7 @@ use crate::decompress::Stream;
 use crate::error::{Error, Result};
 use crate::evidence::ValueFormats;
 use crate::few_texts::SAMPLE_ROWS;
-use crate::format::{DetectedFormat, detect};
+use crate::format::{DetectedFormat, detect, is_utf16};
 use crate::input::InputFile;
 use crate::json;
 use crate::recipe::{OtherColumns, Recipe};
@@ -23,6 +23,12 @@ use crate::roles;
 use crate::sniff::{self, SAMPLE_BYTES, Sample};
 
 pub use crate::format::Format;
+
+/// Most names that a message lists.
+const NAMES_MAX: usize = 10;
+
+/// Characters that names of columns hardly have.
+const NOT_OF_NAMES: [char; 6] = [':', ';', '=', '{', '"', '\\'];
 
 /// Most files that are looked at before a load.
 const SAMPLE_FILES_MAX: usize = 16;
@@ -109,6 +115,13 @@ impl From<splay_store::Error> for SampleEnd {
     fn from(_: splay_store::Error) -> SampleEnd {
         SampleEnd::Failed
     }
+}
+
+/// What the first rows of text files say besides names and types.
+struct SampleFacts {
+    rows: usize,
+    /// The first record that isn't a row.
+    fault: Option<String>,
 }
 
 #[derive(Debug, Clone)]
@@ -261,7 +274,7 @@ pub(crate) fn text_columns(
 ) -> Result<(TableSpec, Source)> {
     let time_zone = time_zone(settings, None);
     let zone = zone(&time_zone)?;
-    let mut source = text_source(files, kind, settings, None, &mut Vec::new())?;
+    let (mut source, _) = text_source(files, kind, settings, None, &mut Vec::new())?;
     for (name, column_type) in &settings.types {
         let plan = plan_named(&mut source.rules, name).ok_or_else(|| no_column("types", name))?;
         retype(plan, column_type, &zone, settings.recipe.is_none());
@@ -294,7 +307,7 @@ fn plan_text(
     let first = files.first().map(|f| f.name.as_str()).unwrap_or_default();
     let time_zone = time_zone(settings, existing);
     let zone = zone(&time_zone)?;
-    let mut source = text_source(files, kind, settings, existing, notes)?;
+    let (mut source, facts) = text_source(files, kind, settings, existing, notes)?;
     let levels = |column_type: &ColumnType| match column_type {
         ColumnType::Levels { size } if !source.json => Some(*size),
         _ => None,
@@ -311,6 +324,16 @@ fn plan_text(
         notes.extend(roles::join_date_and_clock(&mut source, time_column, existing));
     }
     let misfit = |reason: String| Error::Misfit { file: first.to_owned(), table: table.to_owned(), reason };
+    if existing.is_none() && facts.as_ref().is_some_and(|facts| facts.rows == 0 && facts.fault.is_none()) {
+        let untyped = untyped(&columns(&source.rules), settings);
+        if let Some(column) = untyped.first() {
+            return Err(misfit(format!(
+                "it has no rows, so that the types of its columns {} can't be told; give them by --type, as in --type {column}={}",
+                listed(&untyped),
+                if sniff::TIME_NAMES.iter().any(|name| same_name(name, column)) { "timestamp" } else { "float64" },
+            )));
+        }
+    }
     if let Some(existing) = existing {
         fit_rules(&mut source.rules, existing, &zone, &misfit)?;
     }
@@ -345,7 +368,25 @@ fn plan_text(
         let recipe = settings.recipe.as_ref().map(|r| r.time.clone());
         recipe.or_else(|| sniff::time_column(&columns(&source.rules)).map(str::to_owned))
     });
-    let time = time.ok_or_else(|| misfit(no_time(&columns(&source.rules), notes)))?;
+    let time = time.ok_or_else(|| {
+        let names: Vec<&str> = source.rules.iter().filter_map(|rule| rule.names.first()).map(String::as_str).collect();
+        let recipe = if source.header { Recipe::fitting(&names) } else { None };
+        if let Some(recipe) = recipe {
+            return misfit(format!("its header fits the recipe {recipe}: load it with --recipe {recipe}"));
+        }
+        let mut remarks = notes.clone();
+        if source.header && !source.json && names.iter().any(|name| name.contains(NOT_OF_NAMES)) {
+            remarks.push("--no-header if the first line has values".to_owned());
+        }
+        match facts.and_then(|facts| Some((facts.rows, facts.fault?))) {
+            None => misfit(no_time(&columns(&source.rules), &remarks)),
+            Some((0, fault)) => misfit(format!("its first rows can't be read: {fault}")),
+            Some((_, fault)) => {
+                remarks.push(fault);
+                misfit(no_time(&columns(&source.rules), &remarks))
+            }
+        }
+    })?;
     let plan = plan_named(&mut source.rules, &time).ok_or_else(|| no_column("time", &time))?;
     sniff::as_timestamp(plan, &zone);
     let time = plan.name.clone();
@@ -438,8 +479,25 @@ fn no_column(setting: &'static str, name: &str) -> Error {
 
 /// Columns that an existing table lacks.
 fn no_place<N: AsRef<str>>(columns: &[N]) -> String {
-    let names: Vec<&str> = columns.iter().map(AsRef::as_ref).collect();
-    format!("there is no place for its columns {}; splay alter … add-column makes one", names.join(", "))
+    format!("there is no place for its columns {}; splay alter … add-column makes one", listed(columns))
+}
+
+/// Names in a message, at most ten of them.
+pub(crate) fn listed<N: AsRef<str>>(names: &[N]) -> String {
+    let shown: Vec<&str> = names.iter().take(NAMES_MAX).map(AsRef::as_ref).collect();
+    match names.len() - shown.len() {
+        0 => shown.join(", "),
+        others => format!("{} and {others} others", shown.join(", ")),
+    }
+}
+
+/// Columns whose types no setting gives.
+fn untyped(columns: &[(&str, &ColumnType)], settings: &ImportSettings) -> Vec<String> {
+    let is_typed = |column: &str| {
+        let is = |name: &Option<String>| name.as_deref().is_some_and(|name| same_name(name, column));
+        settings.types.iter().any(|(name, _)| same_name(name, column)) || is(&settings.time) || is(&settings.symbol)
+    };
+    columns.iter().map(|(name, _)| *name).filter(|name| !is_typed(name)).map(str::to_owned).collect()
 }
 
 fn files_zone(zone: &str) -> Result<Zone> {
@@ -456,7 +514,7 @@ fn no_time(columns: &[(&str, &ColumnType)], notes: &[String]) -> String {
     let names: Vec<&str> = columns.iter().map(|(name, _)| *name).collect();
     let mut text = format!(
         "no column looks like a time; name one with --time, of {}, or load a reference table with --key or --reference",
-        names.join(", ")
+        listed(&names)
     );
     for note in notes {
         text += "; ";
@@ -517,7 +575,7 @@ fn text_source(
     settings: &ImportSettings,
     existing: Option<&TableSpec>,
     notes: &mut Vec<String>,
-) -> Result<Source> {
+) -> Result<(Source, Option<SampleFacts>)> {
     let writing = ValueFormats { formats: settings.date_formats.clone(), numbers: settings.numbers };
     if let Some(recipe) = &settings.recipe {
         let mut source = recipe.source.clone();
@@ -542,7 +600,7 @@ fn text_source(
             }
             source.rules.extend(others);
         }
-        return Ok(source);
+        return Ok((source, None));
     }
     let (sample, header) = take_sample(files, kind, settings.header, &writing)?;
     if !writing.formats.is_empty() && !sample.uses_formats() {
@@ -575,7 +633,7 @@ fn text_source(
             }
         }
     }
-    Ok(Source {
+    let source = Source {
         json,
         delimiter,
         header,
@@ -585,7 +643,8 @@ fn text_source(
         templates: Vec::new(),
         zero_groups: Vec::new(),
         trailer: None,
-    })
+    };
+    Ok((source, Some(SampleFacts { rows: sample.rows, fault: sample.fault })))
 }
 
 /// A column that the first rows don't have.
@@ -608,10 +667,10 @@ fn take_sample(
     for (index, file) in files.iter().take(SAMPLE_FILES_MAX).enumerate() {
         let mut bytes = vec![0u8; SAMPLE_BYTES];
         let got = Stream::open(file, Arc::new(AtomicU64::new(0)))?.read_full(&mut bytes)?;
-        if bytes[..2] == [0xff, 0xfe] || bytes[..2] == [0xfe, 0xff] {
+        bytes.truncate(got);
+        if is_utf16(&bytes) {
             return Err(Error::unsupported(&file.name, "is UTF-16 text; convert it to UTF-8"));
         }
-        bytes.truncate(got);
         let DetectedFormat::Text(delimiter) = kind else {
             json::add_sample(&mut sample, &bytes, SAMPLE_ROWS * (index + 1));
             has_header = Some(true);
@@ -629,7 +688,16 @@ fn take_sample(
         if bytes.iter().all(u8::is_ascii_whitespace) {
             continue;
         }
+        let is_sound = sample.fault.is_none();
         has_header = Some(sample.add(&bytes, delimiter, has_header));
+        if got == SAMPLE_BYTES && sample.rows == 0 {
+            sample.fault.get_or_insert_with(|| {
+                format!("no row ends within the first {SAMPLE_BYTES} bytes; name the time with --time")
+            });
+        }
+        if is_sound && index > 0 {
+            sample.fault = sample.fault.take().map(|fault| format!("{} {fault}", file.name));
+        }
         if sample.rows > 0 && index >= 2 {
             break;
         }

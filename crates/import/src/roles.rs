@@ -10,6 +10,9 @@ use crate::sniff::{self, TIME_NAMES};
 /// Usual names of date columns that belong to a time of day, the likeliest first. Names that end with one of these count, too.
 const DATE_NAMES: [&str; 3] = ["date", "day", "trading_day"];
 
+/// Most levels of a column.
+const LEVELS_MAX: usize = 1024;
+
 /// Names of times of day besides those of times.
 const CLOCK_NAMES: [&str; 3] = ["time_m", "time_of_day", "clock"];
 
@@ -76,7 +79,11 @@ pub(crate) fn join_levels(rules: &mut [Rule], name: &str, size: i32) -> Result<b
     }
     if numbers.contains(&Some(first + size)) {
         let count = numbers.iter().flatten().max().map_or(size, |last| last + 1 - first);
-        let reason = format!("{name} has more than {size} levels in the files; {name}=levels({count}) would take them");
+        let advice = match count {
+            ..=LEVELS_MAX => format!("{name}=levels({count}) would take them"),
+            _ => format!("a column has {LEVELS_MAX} at most"),
+        };
+        let reason = format!("{name} has more than {size} levels in the files; {advice}");
         return Err(Error::Setting { setting: "types", reason });
     }
     for (rule, number) in rules.iter_mut().zip(numbers) {

@@ -35,9 +35,7 @@ pub const TIME_NAMES: [&str; 12] = [
     "day",
 ];
 
-/// Names of symbol columns, the likeliest first.
-pub const SYMBOL_NAMES: [&str; 10] =
-    ["sym", "symbol", "ticker", "instrument", "instrument_name", "pair", "product", "product_id", "code", "security"];
+pub use splay_store::SYMBOL_NAMES;
 
 /// The first rows of one or several files.
 #[derive(Debug, Default)]
@@ -45,6 +43,8 @@ pub(crate) struct Sample {
     pub names: Vec<String>,
     columns: Vec<Evidence>,
     pub rows: usize,
+    /// The first record that isn't a row of these columns, with its line.
+    pub fault: Option<String>,
     /// How dates and numbers are written, as far as the caller says it.
     pub writing: ValueFormats,
 }
@@ -70,33 +70,45 @@ impl Sample {
     pub fn add(&mut self, bytes: &[u8], delimiter: u8, header: Option<bool>) -> bool {
         let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
         let mut rows: Vec<Vec<(Vec<u8>, bool)>> = Vec::new();
-        let mut at = 0;
+        let (mut begins, mut at) = (Vec::new(), 0);
         while at < bytes.len() && rows.len() <= SAMPLE_ROWS {
             if matches!(bytes[at], b'\n' | b'\r') {
                 at += 1;
                 continue;
             }
-            // The load itself names the line of a malformed record.
-            let Ok((fields, next)) = fields::record(bytes, at, delimiter) else { break };
+            // The load itself stops at a malformed record.
+            let (fields, next) = match fields::record(bytes, at, delimiter) {
+                Ok(record) => record,
+                Err(reason) => {
+                    self.fault.get_or_insert_with(|| format!("line {}: {reason}", line_of(bytes, at)));
+                    break;
+                }
+            };
             rows.push(fields.into_iter().map(|f| (f.text.into_owned(), f.quoted)).collect());
+            begins.push(at);
             at = next;
         }
         let has_header = header.unwrap_or_else(|| looks_like_header(&rows));
-        let mut rows = rows.into_iter();
+        let fields_of_first = rows.first().map_or(0, Vec::len);
+        let mut rows = rows.into_iter().zip(begins);
         let names = if has_header {
-            let Some(first) = rows.next() else { return true };
+            let Some((first, _)) = rows.next() else { return true };
             first.iter().map(|(text, _)| String::from_utf8_lossy(text).trim().to_owned()).collect()
         } else {
-            (1..=rows.as_slice().first().map_or(0, Vec::len)).map(|n| format!("column_{n}")).collect::<Vec<_>>()
+            (1..=fields_of_first).map(|n| format!("column_{n}")).collect::<Vec<_>>()
         };
         let places: Vec<usize> = names.iter().map(|name| self.place(name)).collect();
-        for row in rows {
-            if row.len() == places.len() {
-                self.rows += 1;
-                row.iter()
-                    .zip(&places)
-                    .for_each(|((text, quoted), &place)| self.columns[place].add(text, *quoted, &self.writing));
+        for (row, begin) in rows {
+            if row.len() != places.len() {
+                let (expected, found) = (places.len(), row.len());
+                let reason = || format!("line {}: expected {expected} fields, found {found}", line_of(bytes, begin));
+                self.fault.get_or_insert_with(reason);
+                continue;
             }
+            self.rows += 1;
+            row.iter()
+                .zip(&places)
+                .for_each(|((text, quoted), &place)| self.columns[place].add(text, *quoted, &self.writing));
         }
         has_header
     }
@@ -163,6 +175,11 @@ impl Sample {
     pub fn uses_formats(&self) -> bool {
         self.columns.iter().any(Evidence::is_formatted)
     }
+}
+
+/// The line of a position, from 1.
+fn line_of(bytes: &[u8], at: usize) -> usize {
+    memchr::memchr_iter(b'\n', &bytes[..at]).count() + 1
 }
 
 /// Gives a column the null tokens of its type.

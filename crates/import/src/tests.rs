@@ -256,6 +256,74 @@ fn error_texts_say_where_and_what_helps() {
 }
 
 #[test]
+fn a_file_without_a_time_says_what_was_stumbled_over() {
+    let of = |text: &str| error_of("t.csv", text.as_bytes(), ImportSettings::default());
+    let with = |text: &str, settings: ImportSettings| error_of("t.csv", text.as_bytes(), settings);
+    // No rows: types would be guesses for good.
+    let bare = of("time,sym,price\n");
+    assert!(bare.contains("it has no rows, so that the types of its columns time, sym, price can't be told"), "{bare}");
+    assert!(bare.ends_with("as in --type time=timestamp"), "{bare}");
+    let time = Some("time".to_owned());
+    let named = with("time,sym,price\n", ImportSettings { time: time.clone(), ..ImportSettings::default() });
+    assert!(named.contains("its columns sym, price can't be told"), "{named}");
+    let types = vec![("sym".to_owned(), ColumnType::Symbol), ("price".to_owned(), ColumnType::Float64)];
+    let typed = ImportSettings { time, types, ..ImportSettings::default() };
+    assert_eq!(load_bytes("t.csv", b"time,sym,price\n", typed).unwrap().rows.num_rows(), 0);
+    // Rows that aren't.
+    let uneven = of("time,sym\n2024-01-02,A,1\n2024-01-03,A,2\n");
+    assert!(uneven.ends_with("its first rows can't be read: line 2: expected 2 fields, found 3"), "{uneven}");
+    let unclosed = of("time,sym\n2024-01-02,\"A\n2024-01-03,B\n");
+    assert!(unclosed.ends_with("line 2: a quote is opened and never closed"), "{unclosed}");
+    let long = of(&format!("time,note\n2024-01-02,{}\n", "x".repeat(2 << 20)));
+    assert!(long.contains("no row ends within the first 1048576 bytes"), "{long}");
+    let later = of("a,b\n1,2\n3\n");
+    assert!(
+        later.contains("no column looks like a time") && later.ends_with("line 3: expected 2 fields, found 1"),
+        "{later}"
+    );
+    // Names of many columns are cut.
+    let names: Vec<String> = (0..30).map(|n| format!("c{n}")).collect();
+    let many = of(&format!("{}\n{}\n", names.join(","), vec!["1"; 30].join(",")));
+    assert!(many.contains("of c0, c1, c2, c3, c4, c5, c6, c7, c8, c9 and 20 others, or load"), "{many}");
+    let shadow = of("root:!:19000\ndaemon:*:19000\n");
+    assert!(shadow.ends_with("--no-header if the first line has values"), "{shadow}");
+}
+
+#[test]
+fn headers_of_known_vendors_name_their_recipe() {
+    let taq = of_bytes("t.psv", TAQ);
+    assert!(taq.ends_with("its header fits the recipe nyse-taq-trade: load it with --recipe nyse-taq-trade"), "{taq}");
+    for name in Recipe::names() {
+        let recipe = Recipe::builtin(name).unwrap();
+        let columns: Vec<&str> =
+            recipe.source.rules.iter().filter(|rule| rule.value.is_none()).map(|rule| rule.names[0].as_str()).collect();
+        let fitting = Recipe::fitting(&columns);
+        assert!(!recipe.source.header || fitting.is_some(), "{name}");
+    }
+    assert_eq!(Recipe::fitting(&["a", "b"]), None);
+}
+
+fn of_bytes(name: &str, text: &str) -> String {
+    error_of(name, text.as_bytes(), ImportSettings::default())
+}
+
+#[test]
+fn files_of_other_kinds_are_named() {
+    let of = |name: &str, bytes: &[u8]| error_of(name, bytes, ImportSettings::default());
+    let utf16: Vec<u8> = "time,price\n2024-01-02,1\n".bytes().flat_map(|byte| [byte, 0]).collect();
+    assert!(of("t.csv", &utf16).ends_with("is UTF-16 text; convert it to UTF-8"));
+    assert!(of("t.dat", &utf16).ends_with("is UTF-16 text; convert it to UTF-8"));
+    let unknown = of("t.bin", &[1, 0, 2, 0, 0, 0, 9]);
+    assert!(unknown.contains("there are csv, tsv, psv, json, parquet, arrow and dbn"), "{unknown}");
+    let recorded = of("t.txt", b"1723075200000000000 {\"stream\":\"btcusdt@trade\",\"data\":{}}\n");
+    assert!(recorded.contains("splay.feeds"), "{recorded}");
+    assert_eq!(
+        expand(&["/nonexistent/x.csv".to_owned()]).unwrap_err().to_string(),
+        "there is no file or folder \"/nonexistent/x.csv\""
+    );
+}
+
+#[test]
 fn malformed_rows_go_to_quarantine_and_the_rest_is_loaded() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("t.csv");
@@ -326,6 +394,7 @@ fn taq_times_are_new_york_nanoseconds_and_the_last_line_is_checked() {
     assert!(error(&TAQ.replace("|100|", "|0.5|")).contains("--type Trade_Volume=float64 would take it"));
     let unnamed = taq("trades.csv", TAQ).map(|l| l.rows).unwrap_err().to_string();
     assert!(unnamed.contains("the recipe expects a name like EQY_US_ALL_TRADE_{date:%Y%m%d}.gz"), "{unnamed}");
+    assert!(unnamed.contains("a pattern such as 'EQY_US_ALL_TRADE_*.gz' leaves other files out"), "{unnamed}");
 }
 
 #[test]

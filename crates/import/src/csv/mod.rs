@@ -15,6 +15,7 @@ use splay_store::TableSpec;
 
 use crate::error::{Error, Result};
 use crate::input::InputFile;
+use crate::plan::listed;
 use crate::recipe::template::{Captures, Template};
 use columns::ColumnPlan;
 use parse::{Action, RecordLayout};
@@ -35,7 +36,7 @@ pub(crate) struct Rule {
 }
 
 impl Rule {
-    fn is_named(&self, name: &str) -> bool {
+    pub fn is_named(&self, name: &str) -> bool {
         self.names.iter().any(|own| same_name(own, name))
             || self.plan.as_ref().is_some_and(|p| same_name(&p.name, name))
     }
@@ -157,7 +158,12 @@ impl Source {
         let name = file.match_name();
         self.templates.iter().find_map(|t| t.captures(&name)).ok_or_else(|| {
             let templates: Vec<&str> = self.templates.iter().map(Template::text).collect();
-            Error::unsupported(&file.name, format!("the recipe expects a name like {}", templates.join(" or ")))
+            let pattern = self.templates.first().map(Template::pattern).unwrap_or_default();
+            let reason = format!(
+                "the recipe expects a name like {}; a pattern such as '{pattern}' leaves other files out",
+                templates.join(" or ")
+            );
+            Error::unsupported(&file.name, reason)
         })
     }
 
@@ -181,14 +187,14 @@ impl Source {
         let extra: Vec<&str> =
             header.iter().zip(&chosen).filter(|(_, rule)| rule.is_none()).map(|(name, _)| name.as_str()).collect();
         if !extra.is_empty() && !self.skip_others {
-            return Err(misfit(format!("there is no place for its columns {}", extra.join(", "))));
+            return Err(misfit(format!("there is no place for its columns {}", listed(&extra))));
         }
         let missing: Vec<&str> = of_fields()
             .filter(|r| !self.rules[*r].optional && !chosen.contains(&Some(*r)))
             .filter_map(|r| self.rules[r].names.first().map(String::as_str))
             .collect();
         if !missing.is_empty() {
-            return Err(misfit(format!("its header lacks {}, which the recipe names", missing.join(", "))));
+            return Err(misfit(format!("its header lacks {}, which the recipe names", listed(&missing))));
         }
         Ok((header.to_vec(), chosen))
     }

@@ -141,6 +141,23 @@ impl Recipe {
         Recipe::from_toml(text, name).ok()
     }
 
+    /// The built-in recipe that names all columns of a header, of several the one that names most.
+    pub(crate) fn fitting(header: &[&str]) -> Option<&'static str> {
+        let recipes = builtin::RECIPES.iter().filter_map(|(name, _)| Some((*name, Recipe::builtin(name)?)));
+        let fitting = recipes.filter_map(|(name, recipe)| Some((recipe.matched_columns(header)?, name)));
+        fitting.max_by_key(|(matched, _)| *matched).map(|(_, name)| name)
+    }
+
+    /// How many columns of a header the recipe names; `None` if the header lacks one, or has one that the recipe doesn't take.
+    fn matched_columns(&self, header: &[&str]) -> Option<usize> {
+        let rules = || self.source.rules.iter().filter(|rule| rule.value.is_none());
+        let is_named = |rule: &Rule| header.iter().any(|column| rule.is_named(column));
+        let matched = header.iter().filter(|column| rules().any(|rule| rule.is_named(column))).count();
+        let takes_all = self.others != OtherColumns::Error || matched == header.len();
+        let has_all = rules().all(|rule| rule.optional || is_named(rule));
+        (self.source.header && takes_all && has_all && matched > 0).then_some(matched)
+    }
+
     /// The text of a built-in recipe, to begin one's own with.
     #[must_use]
     pub fn builtin_text(name: &str) -> Option<&'static str> {

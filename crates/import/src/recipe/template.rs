@@ -63,6 +63,19 @@ impl Template {
         &self.text
     }
 
+    /// A file pattern for names of this form, up to the zip file that holds the rest.
+    pub fn pattern(&self) -> String {
+        let part = |piece: &TemplatePart| match piece {
+            TemplatePart::Literal(text) => text.clone(),
+            TemplatePart::Text(_) | TemplatePart::Date { .. } => "*".to_owned(),
+        };
+        let mut pattern: String = self.pieces.iter().map(part).collect();
+        if let Some(at) = pattern.find(".zip/") {
+            pattern.truncate(at + ".zip".len());
+        }
+        pattern
+    }
+
     pub fn has_date(&self) -> bool {
         self.pieces.iter().any(|p| matches!(p, TemplatePart::Date { name, .. } if name == "date"))
     }
