@@ -7,6 +7,7 @@
 //! - `to_timestamp` of a float out of range, or of NaN, is an error. DataFusion gives the last time there is, or 1970.
 //! - `length`, `octet_length`, `bit_length` and `ascii` of a symbol are numbers. DataFusion makes dictionaries of numbers, which have no sign and no
 //!   absolute value.
+//! - `coalesce`, `nvl` and `nvl2` read a text beside times, dates or booleans as one of them: `coalesce(d, '1970-01-01')`. DataFusion has no type for both.
 //!
 //! Everything else is left to DataFusion.
 
@@ -20,6 +21,7 @@ use arrow::datatypes::{
 };
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::{Result, ScalarValue, exec_err};
+use datafusion::functions::core::{coalesce, nvl, nvl2};
 use datafusion::functions::datetime::{date_part, to_timestamp};
 use datafusion::functions::math::round;
 use datafusion::functions::string::{ascii, bit_length, octet_length};
@@ -43,7 +45,8 @@ pub(super) fn functions() -> Vec<ScalarUDF> {
     let mut functions =
         vec![parts(), corrected(round(), rounded), corrected(to_timestamp(&ConfigOptions::default()), time_of_seconds)];
     let of_texts = [character_length(), octet_length(), bit_length(), ascii()];
-    functions.extend(of_texts.map(|function| corrected(function, |_| Ok(None))));
+    let of_one_type = [coalesce(), nvl(), nvl2()];
+    functions.extend(of_texts.into_iter().chain(of_one_type).map(|function| corrected(function, |_| Ok(None))));
     functions
 }
 
@@ -114,6 +117,18 @@ impl ScalarUDFImpl for CorrectedScalar {
         Ok(Arc::new(field.as_ref().clone().with_data_type(data_type)))
     }
 
+    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
+        self.inner.coerce_types(&texts_as_others(types))
+    }
+
+    fn conditional_arguments<'a>(&self, args: &'a [Expr]) -> Option<(Vec<&'a Expr>, Vec<&'a Expr>)> {
+        self.inner.conditional_arguments(args)
+    }
+
+    fn short_circuits(&self) -> bool {
+        self.inner.short_circuits()
+    }
+
     fn is_strict(&self) -> bool {
         self.inner.inner().is_strict()
     }
@@ -150,6 +165,16 @@ impl ScalarUDFImpl for CorrectedScalar {
     fn preserves_lex_ordering(&self, inputs: &[ExprProperties]) -> Result<bool> {
         self.inner.preserves_lex_ordering(inputs)
     }
+}
+
+/// Types in which a text beside a time, a date or a boolean is one of them.
+fn texts_as_others(types: &[DataType]) -> Vec<DataType> {
+    let other = types.iter().find(|of| of.is_temporal() || **of == DataType::Boolean);
+    let typed = |of: &DataType| match other {
+        Some(other) if matches!(of, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View) => other.clone(),
+        _ => of.clone(),
+    };
+    types.iter().map(typed).collect()
 }
 
 /// Rows of an argument: one if all arguments are constants.

@@ -3,7 +3,7 @@
 //! With an interval that is written as whole days or months, as `interval '1 day'`, they make a date. Any other interval, and a difference of
 //! times, makes a time of midnight or later, as in PostgreSQL. DataFusion 55.2 makes a date of all, and drops the hours.
 //!
-//! Also says which function `EXTRACT` calls.
+//! Also says which function `EXTRACT` calls, and that a text compared with a boolean is one: `b = 'true'`.
 
 use std::sync::Arc;
 
@@ -25,9 +25,15 @@ pub struct TimePlanner;
 impl ExprPlanner for TimePlanner {
     fn plan_binary_op(&self, sum: RawBinaryExpr, schema: &DFSchema) -> Result<PlannerResult<RawBinaryExpr>> {
         let RawBinaryExpr { op, left, right } = sum;
-        let (left, right) = match op {
+        let (left, right) = match &op {
             BinaryOperator::Plus => as_times(left, right, true, schema)?,
             BinaryOperator::Minus => as_times(left, right, false, schema)?,
+            op if is_comparison(op) && is_text_beside_boolean(&left, &right, schema) => {
+                (left.cast_to(&DataType::Boolean, schema)?, right)
+            }
+            op if is_comparison(op) && is_text_beside_boolean(&right, &left, schema) => {
+                (left, right.cast_to(&DataType::Boolean, schema)?)
+            }
             _ => (left, right),
         };
         Ok(PlannerResult::Original(RawBinaryExpr { op, left, right }))
@@ -36,6 +42,18 @@ impl ExprPlanner for TimePlanner {
     fn plan_extract(&self, args: Vec<Expr>) -> Result<PlannerResult<Vec<Expr>>> {
         Ok(PlannerResult::Planned(Expr::ScalarFunction(ScalarFunction::new_udf(Arc::new(parts()), args))))
     }
+}
+
+fn is_comparison(op: &BinaryOperator) -> bool {
+    use BinaryOperator::{Eq, Gt, GtEq, Lt, LtEq, NotEq};
+
+    matches!(op, Eq | NotEq | Lt | LtEq | Gt | GtEq)
+}
+
+/// Whether a side is a literal text, and the other one a boolean.
+fn is_text_beside_boolean(side: &Expr, other: &Expr, schema: &DFSchema) -> bool {
+    matches!(side, Expr::Literal(ScalarValue::Utf8(Some(_)), _))
+        && matches!(other.get_type(schema), Ok(DataType::Boolean))
 }
 
 /// The sides of a sum, or of a difference, with a time in the place of a date beside an interval that may have a part of a day.
