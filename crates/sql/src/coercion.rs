@@ -3,8 +3,8 @@
 //! - Texts and symbols in one column of a `UNION` are of the type that the first query has.
 //! - A decimal is compared with a float as a float, or with a literal as it is written: `d = 4.07` is true of 4.07. DataFusion 55.2 makes both
 //!   decimals of 15 places, of which a float has fewer: 1e-16 is 0, and 4.07 is 4.070000000000001.
-//! - Decimals beside floats in one column, as of `coalesce`, `CASE` or `UNION`, are floats, unless the floats are literals.
-//! - Texts and numbers beside times (`times.rs`).
+//! - Decimals beside floats in one column, as of `coalesce`, `CASE` or `UNION`, are floats, unless the floats are literals of at most 15 places.
+//! - Texts and numbers beside times (`times.rs`), literals beside values of other types (`literal_types.rs`).
 //! - `nullif` takes both zeros for one.
 //! - A date and a parameter that is an interval make a time (`date_times.rs` of `functions`, which has the others).
 //! - A frame `RANGE` over dates with a number is one of days; over times with a number it is refused.
@@ -26,6 +26,7 @@ use datafusion::optimizer::AnalyzerRule;
 use splay_functions::walk::{Walk, WalkPlan};
 use splay_functions::{CAST, as_times};
 
+use crate::literal_types;
 use crate::long_numbers::is_long;
 use crate::numbers::{nullif, rewritten};
 use crate::times;
@@ -50,6 +51,7 @@ impl AnalyzerRule for PrepareCoercion {
 /// Those of DataFusion for expressions that have no type.
 pub(crate) fn prepare(plan: LogicalPlan) -> Result<LogicalPlan> {
     times::complete(plan)
+        .and_then(literal_types::take_types)
         .and_then(move_dates)
         .and_then(compare_decimals)
         .and_then(range_over_peers)
@@ -248,12 +250,15 @@ fn compare_decimals(plan: LogicalPlan) -> Result<LogicalPlan> {
 /// Functions that return one of their arguments, or all of them in a list.
 const OF_ONE_TYPE: [&str; 7] = ["coalesce", "greatest", "least", "make_array", "nvl", "nvl2", "nullif"];
 
-/// Casts decimals to floats if one of the other values is a float and no literal, because DataFusion 55.2 turns both into decimals of 15 places.
-/// Returns whether it cast any.
+/// The decimals that DataFusion 55.2 makes of floats beside decimals.
+const OF_FLOATS: DataType = DataType::Decimal128(30, 15);
+
+/// Casts decimals to floats if one of the other values is a float, unless it is a literal that is an exact decimal of those that DataFusion makes of both. Returns whether it cast any.
 fn one_type(values: Vec<&mut Expr>, schema: &DFSchema) -> Result<bool> {
     let types: Vec<Option<DataType>> = values.iter().map(|value| value.get_type(schema).ok()).collect();
+    let is_decimal_text = |value: &Expr| literal_text(value).is_some_and(|text| fits(&text, &OF_FLOATS));
     let is_float = |(value, of): (&&mut Expr, &Option<DataType>)| {
-        of.as_ref().is_some_and(DataType::is_floating) && !matches!(value, Expr::Literal(_, _))
+        of.as_ref().is_some_and(DataType::is_floating) && !is_decimal_text(value)
     };
     let mut is_cast = false;
     if !values.iter().zip(&types).any(is_float) {

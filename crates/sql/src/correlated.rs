@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
-use datafusion::common::{Column, DFSchema, JoinType, NullEquality, Result, TableReference};
+use datafusion::common::{Column, DFSchema, JoinType, NullEquality, Result, TableReference, plan_err};
 use datafusion::functions_aggregate::first_last::first_value;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::logical_plan::{Aggregate, Distinct, FetchType, Join, Limit, SkipType, Subquery};
@@ -115,9 +115,11 @@ fn with_equal_columns(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
 }
 
 fn join_correlated(node: LogicalPlan, number: &mut usize) -> Result<Transformed<LogicalPlan>> {
-    if !matches!(node, LogicalPlan::Projection(_) | LogicalPlan::Filter(_) | LogicalPlan::Aggregate(_)) {
-        return Ok(Transformed::no(node));
-    }
+    let has_columns_of_input = match node {
+        LogicalPlan::Filter(_) | LogicalPlan::Sort(_) => true,
+        LogicalPlan::Projection(_) | LogicalPlan::Aggregate(_) => false,
+        _ => return Ok(Transformed::no(node)),
+    };
     let subqueries = queries(&node)?;
     let mut input = match node.inputs().as_slice() {
         [input] if !subqueries.is_empty() => (*input).clone(),
@@ -131,6 +133,11 @@ fn join_correlated(node: LogicalPlan, number: &mut usize) -> Result<Transformed<
             Some((with_value, value)) => {
                 input = with_value;
                 values.push((Expr::ScalarSubquery(query), value));
+            }
+            None if matches!(node, LogicalPlan::Sort(_)) => {
+                return plan_err!(
+                    "a query in ORDER BY reads columns from around it alone that are in the select list, too"
+                );
             }
             // DataFusion reports the fault.
             None => return Ok(Transformed::no(node)),
@@ -148,9 +155,8 @@ fn join_correlated(node: LogicalPlan, number: &mut usize) -> Result<Transformed<
         Ok(name.restore(replaced?.data))
     });
     let exprs = exprs.collect::<Result<Vec<_>>>()?;
-    let is_filter = matches!(node, LogicalPlan::Filter(_));
     let node = node.with_new_exprs(exprs, vec![input])?;
-    let node = match is_filter {
+    let node = match has_columns_of_input {
         true => LogicalPlanBuilder::from(node).project(columns.into_iter().map(Expr::Column))?.build()?,
         false => node,
     };

@@ -1,18 +1,19 @@
-//! `x IN (SELECT y …)` in conditions, of queries that read columns from around them. DataFusion 55.2 looks for a null among all rows of such a query, or
+//! `x IN (SELECT y …)` of queries that read columns from around them. DataFusion 55.2 looks for a null among all rows of such a query, or
 //! for none, and takes the aggregates of no rows for no row.
 //!
 //! | | in its place |
 //! | --- | --- |
 //! | `x IN (SELECT max(y) …)`, of one row, and `NOT IN` | `x = (SELECT max(y) …)`, `<>` |
 //! | `x NOT IN (SELECT y …)` as a condition | no row of the query for which `x = y` isn't false |
-//! | either as a value | true if a row has `x = y`; else null if that is null for a row; else false |
+//! | either as a value | an aggregate of the query: true if a row has `x = y`; else null if that is null for a row; else false |
 //!
 //! `x IN (SELECT y …)` as a condition is right as it is.
 
 use std::sync::Arc;
 
 use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
-use datafusion::common::{DFSchema, ExprSchema, Result, ScalarValue, plan_err};
+use datafusion::common::{Column, DFSchema, ExprSchema, Result, ScalarValue, plan_err};
+use datafusion::functions_aggregate::expr_fn::{bool_or, count};
 use datafusion::logical_expr::expr::{Exists, InSubquery};
 use datafusion::logical_expr::logical_plan::{Filter, Subquery};
 use datafusion::logical_expr::{BinaryExpr, Expr, LogicalPlan, LogicalPlanBuilder, Operator, lit, when};
@@ -25,11 +26,6 @@ pub(crate) fn correlated_membership(node: LogicalPlan) -> Result<Transformed<Log
     let LogicalPlan::Filter(filter) = node else { return Ok(Transformed::no(node)) };
     let values = values_within(&filter.predicate)?;
     let schema = Arc::clone(filter.input.schema());
-    let is_correlated = |membership: &InSubquery| {
-        !membership.subquery.outer_ref_columns.is_empty()
-            && !membership.expr.is_volatile()
-            && !membership.expr.contains_outer()
-    };
     let rewritten = filter.predicate.transform_down(|expr| {
         let (membership, negated) = match &expr {
             Expr::InSubquery(membership) => (membership, membership.negated),
@@ -42,23 +38,16 @@ pub(crate) fn correlated_membership(node: LogicalPlan) -> Result<Transformed<Log
         if !is_correlated(membership) {
             return Ok(Transformed::no(expr));
         }
-        if is_aggregate(&membership.subquery.subquery) {
-            let (x, row) = (membership.expr.as_ref().clone(), Expr::ScalarSubquery(membership.subquery.clone()));
-            return Ok(Transformed::yes(if negated { x.not_eq(row) } else { x.eq(row) }));
+        if values.contains(membership) || is_aggregate(&membership.subquery.subquery) {
+            let value = membership_value(membership, &schema)?;
+            let is_inverted = negated != membership.negated;
+            return Ok(Transformed::yes(if is_inverted { Expr::Not(Box::new(value)) } else { value }));
         }
-        let is_value = values.contains(membership);
-        if !is_value && !negated {
+        if !negated {
             return Ok(Transformed::no(expr));
         }
         check_rows(&membership.subquery.subquery)?;
-        if !is_value {
-            return Ok(Transformed::yes(exists(membership, &schema, Expr::is_not_false, true)?));
-        }
-        let is_found = exists(membership, &schema, |equal| equal, false)?;
-        let is_unknown = exists(membership, &schema, Expr::is_null, false)?;
-        let value =
-            when(is_found, lit(true)).when(is_unknown, lit(ScalarValue::Boolean(None))).otherwise(lit(false))?;
-        Ok(Transformed::yes(if negated { Expr::Not(Box::new(value)) } else { value }))
+        Ok(Transformed::yes(no_row_may_equal(membership, &schema)?))
     })?;
     let filter = |predicate| Filter::try_new(predicate, Arc::clone(&filter.input)).map(LogicalPlan::Filter);
     rewritten.map_data(filter)
@@ -79,24 +68,64 @@ fn check_rows(plan: &LogicalPlan) -> Result<()> {
     Ok(())
 }
 
-/// Whether the query of a membership has a row whose value, compared with the one looked for, passes a test; or has none.
-fn exists(membership: &InSubquery, schema: &DFSchema, test: impl FnOnce(Expr) -> Expr, negated: bool) -> Result<Expr> {
+/// Whether the query of a membership reads columns from around it, and the value that it looks for is one for each row.
+pub(crate) fn is_correlated(membership: &InSubquery) -> bool {
+    !membership.subquery.outer_ref_columns.is_empty()
+        && !membership.expr.is_volatile()
+        && !membership.expr.contains_outer()
+}
+
+/// A membership in a correlated query as a value: the query's own equality if it has one row, else an aggregate of the equalities of its rows.
+pub(crate) fn membership_value(membership: &InSubquery, schema: &DFSchema) -> Result<Expr> {
+    let InSubquery { expr, subquery, negated } = membership;
+    if is_aggregate(&subquery.subquery) {
+        let (x, row) = (expr.as_ref().clone(), Expr::ScalarSubquery(subquery.clone()));
+        return Ok(if *negated { x.not_eq(row) } else { x.eq(row) });
+    }
+    let (equal, outer_ref_columns) = equality(membership, schema)?;
+    let column = |name: &str| Expr::Column(Column::from_name(name));
+    let value = when(column("is_found"), lit(true))
+        .when(column("equalities").lt(column("all_rows")), lit(ScalarValue::Boolean(None)))
+        .otherwise(lit(false))?;
+    let value = if *negated { Expr::Not(Box::new(value)) } else { value };
+    let aggregates = [
+        bool_or(equal.clone()).alias("is_found"),
+        count(equal).alias("equalities"),
+        count(lit(1i64)).alias("all_rows"),
+    ];
+    let plan = LogicalPlanBuilder::from(subquery.subquery.as_ref().clone())
+        .aggregate(Vec::<Expr>::new(), aggregates)?
+        .project([value.alias("is_member")])?
+        .build()?;
+    Ok(Expr::ScalarSubquery(Subquery { subquery: Arc::new(plan), outer_ref_columns, spans: subquery.spans.clone() }))
+}
+
+/// Whether no row of a membership's query has a value that equals the one looked for, or may do so for a null.
+fn no_row_may_equal(membership: &InSubquery, schema: &DFSchema) -> Result<Expr> {
+    let query = &membership.subquery;
+    let (equal, outer_ref_columns) = equality(membership, schema)?;
+    let rows = LogicalPlanBuilder::from(query.subquery.as_ref().clone()).filter(equal.is_not_false())?.build()?;
+    let subquery = Subquery { subquery: Arc::new(rows), outer_ref_columns, spans: query.spans.clone() };
+    Ok(Expr::Exists(Exists { subquery, negated: true }))
+}
+
+/// The comparison of a row of a membership's query with the value looked for, and the outer columns that both read.
+fn equality(membership: &InSubquery, schema: &DFSchema) -> Result<(Expr, Vec<Expr>)> {
     let InSubquery { expr, subquery, .. } = membership;
     let mut outer_ref_columns = subquery.outer_ref_columns.clone();
     let outer = expr.as_ref().clone().transform_up(|part| match part {
         Expr::Column(column) => {
             let field = Arc::clone(schema.field_from_column(&column)?);
             let reference = Expr::OuterReferenceColumn(field, column);
-            outer_ref_columns.push(reference.clone());
+            if !outer_ref_columns.contains(&reference) {
+                outer_ref_columns.push(reference.clone());
+            }
             Ok(Transformed::yes(reference))
         }
         other => Ok(Transformed::no(other)),
     })?;
     let value = Expr::Column(subquery.subquery.schema().columns().swap_remove(0));
-    let rows =
-        LogicalPlanBuilder::from(subquery.subquery.as_ref().clone()).filter(test(value.eq(outer.data)))?.build()?;
-    let subquery = Subquery { subquery: Arc::new(rows), outer_ref_columns, spans: subquery.spans.clone() };
-    Ok(Expr::Exists(Exists { subquery, negated }))
+    Ok((value.eq(outer.data), outer_ref_columns))
 }
 
 /// The memberships within a predicate whose null isn't as good as false: all but those that are conditions by themselves.

@@ -8,21 +8,40 @@ use crate::memory::TOTAL;
 /// Result of a statement.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
+/// Names of error kinds that DataFusion and Arrow write before a message.
+const PREFIXES: [&str; 9] = [
+    "Arrow error: ",
+    "Schema error: ",
+    "Execution error: ",
+    "Error during planning: ",
+    "External error: ",
+    "Parser error: ",
+    "Cast error: ",
+    "Compute error: ",
+    "Invalid argument error: ",
+];
+
+/// Why a statement of a session isn't accepted where there is none.
+pub(crate) fn reason_of_session(statement: &str) -> Option<&'static str> {
+    match statement.to_ascii_uppercase().as_str() {
+        "SET" | "RESET" => Some(
+            "a setting belongs to a session, and there is none here; splay shell and PostgreSQL's wire protocol have sessions",
+        ),
+        "PREPARE" | "EXECUTE" | "DEALLOCATE" | "DECLARE" | "FETCH" | "CLOSE" => Some(
+            "it belongs to a session, and there is none here; splay shell and PostgreSQL's wire protocol have sessions, \
+             parameters do without",
+        ),
+        "BEGIN" | "START" | "START TRANSACTION" | "COMMIT" | "ROLLBACK" | "SAVEPOINT" => {
+            Some("each statement that changes rows is a transaction of its own; its commit can be undone")
+        }
+        _ => None,
+    }
+}
+
 /// The reason why a kind of statement isn't accepted here, and where it is.
 fn not_here(statement: &str) -> &'static str {
-    match statement.to_ascii_uppercase().as_str() {
-        "SET" | "RESET" => {
-            "a setting belongs to a session, and there is none here; splay shell and PostgreSQL's wire protocol have sessions"
-        }
-        "PREPARE" | "EXECUTE" | "DEALLOCATE" | "DECLARE" | "FETCH" | "CLOSE" => {
-            "it belongs to a session, and there is none here; splay shell and PostgreSQL's wire protocol have sessions, \
-             parameters do without"
-        }
-        "BEGIN" | "START" | "START TRANSACTION" | "COMMIT" | "ROLLBACK" | "SAVEPOINT" => {
-            "each statement that changes rows is a transaction of its own; its commit can be undone"
-        }
-        _ => "SQL only reads here; statements that write are for the command, for Python and for POST /query",
-    }
+    reason_of_session(statement)
+        .unwrap_or("SQL only reads here; statements that write are for the command, for Python and for POST /query")
 }
 
 /// Error of a statement. The database is unchanged.
@@ -105,7 +124,7 @@ impl Error {
                     let (object, reason) = (object.clone(), reason.clone());
                     Error::Store(splay_store::Error::Object { act, object, fault: *fault, reason })
                 }
-                _ => Error::Execution { message: source.to_string() },
+                _ => Error::Execution { message: plain(&source.to_string()) },
             },
             DataFusionError::ResourcesExhausted(message) => Error::of_memory(message, limit_bytes),
             root => Error::while_running(root),
@@ -119,7 +138,7 @@ impl Error {
                 Ok(ours) => Error::Store(*ours),
                 Err(source) => match source.downcast::<Error>() {
                     Ok(ours) => *ours,
-                    Err(other) => Error::Execution { message: other.to_string() },
+                    Err(other) => Error::Execution { message: plain(&other.to_string()) },
                 },
             },
             DataFusionError::Context(_, inner) | DataFusionError::Diagnostic(_, inner) => {
@@ -136,9 +155,9 @@ impl Error {
                     .to_owned(),
             },
             DataFusionError::Plan(message) | DataFusionError::NotImplemented(message) => {
-                Error::Statement { message: of_no_signature(&message).unwrap_or(message) }
+                Error::Statement { message: of_no_signature(&message).unwrap_or_else(|| plain(&message)) }
             }
-            error @ DataFusionError::SchemaError(_, _) => Error::Statement { message: error.strip_backtrace() },
+            error @ DataFusionError::SchemaError(_, _) => Error::Statement { message: plain(&error.strip_backtrace()) },
             DataFusionError::Shared(shared) => Error::from_shared(&shared, limit_bytes),
             other => Error::while_running(&other),
         }
@@ -166,17 +185,54 @@ impl Error {
         if let Some(message) = of_no_signature(&message) {
             return Error::Statement { message };
         }
+        let is_of_a_pattern = is_of_a_pattern(&message);
+        let message = plain(&message);
         match error {
             DataFusionError::Internal(_)
             | DataFusionError::IoError(_)
             | DataFusionError::ExecutionJoin(_)
             | DataFusionError::ArrowError(..)
-                if !is_of_values(error) && !is_of_a_pattern(&message) =>
+                if !is_of_values(error) && !is_of_a_pattern =>
             {
                 Error::Internal { message }
             }
             _ => Error::Execution { message },
         }
+    }
+}
+
+/// A message of DataFusion or Arrow in the words of this database: without the kinds of errors in front, without signatures that say nothing, and
+/// without the function that DataFusion proposes (`hints.rs` does).
+fn plain(message: &str) -> String {
+    let mut rest = message;
+    loop {
+        if let Some(behind) = PREFIXES.iter().find_map(|prefix| rest.strip_prefix(prefix)) {
+            rest = behind;
+        } else if let Some((_, behind)) = rest
+            .split_once("' user-defined coercion failed with: ")
+            .filter(|(before, _)| before.starts_with("Function '"))
+        {
+            rest = behind;
+        } else {
+            break;
+        }
+    }
+    if rest == "Divide by zero error" {
+        return "division by zero".to_owned();
+    }
+    if rest.starts_with("Invalid function '") {
+        return rest.lines().next().unwrap_or_default().to_owned();
+    }
+    if let Some(grouped) = rest.strip_prefix("Column in SELECT must be in GROUP BY or an aggregate function: ") {
+        let grouped = grouped.strip_prefix("While expanding wildcard, ").unwrap_or(grouped);
+        return grouped.split(", currently only ").next().unwrap_or_default().to_owned();
+    }
+    match rest.split_once(" No function matches the given name and argument types '") {
+        Some((reason, signatures)) if signatures.contains("(UserDefined)") => {
+            let call = signatures.split("'. You might need").next().unwrap_or_default();
+            format!("{}; no function matches {call}", reason.trim_end_matches('.'))
+        }
+        _ => rest.to_owned(),
     }
 }
 
@@ -224,4 +280,35 @@ pub(crate) fn fault<T>(message: impl Into<String>) -> Result<T> {
 /// Carries a store error through DataFusion.
 pub(crate) fn external(error: splay_store::Error) -> DataFusionError {
     DataFusionError::External(Box::new(error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_have_no_names_of_other_layers() {
+        let coercion = "Execution error: Function 'vwap' user-defined coercion failed with: Error during planning: vwap takes two numbers, got 1 \
+                        arguments. No function matches the given name and argument types 'vwap(Float64)'. You might need to add explicit type \
+                        casts.\n\tCandidate functions:\n\tvwap(UserDefined)";
+        let grouping = "Column in SELECT must be in GROUP BY or an aggregate function: While expanding wildcard, column \"t.price\" must appear in \
+                        the GROUP BY clause or must be part of an aggregate function, currently only \"sum(t.size)\" appears in the SELECT clause \
+                        satisfies this requirement";
+        for (message, expected) in [
+            ("Arrow error: Divide by zero error", "division by zero"),
+            ("Arrow error: Parser error: Error parsing timestamp from 'a'", "Error parsing timestamp from 'a'"),
+            ("Schema error: No field named b.", "No field named b."),
+            ("Execution error: Schema of x", "Schema of x"),
+            ("Invalid function 'to_str'.\nDid you mean 'to_hex'?", "Invalid function 'to_str'."),
+            (coercion, "vwap takes two numbers, got 1 arguments; no function matches vwap(Float64)"),
+            (
+                grouping,
+                "column \"t.price\" must appear in the GROUP BY clause or must be part of an aggregate function",
+            ),
+            ("sql parser error: Expected: (, found: x", "sql parser error: Expected: (, found: x"),
+            ("Arithmetic overflow: Overflow happened on: 1 + 1", "Arithmetic overflow: Overflow happened on: 1 + 1"),
+        ] {
+            assert_eq!(plain(message), expected);
+        }
+    }
 }

@@ -10,7 +10,8 @@ use std::sync::Arc;
 
 use crate::file_scan::FileScanExec;
 use arrow::array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions};
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::pruning::PruningStatistics;
@@ -47,7 +48,10 @@ impl FileTable {
         let settings = ImportSettings { threads, ..ImportSettings::default() };
         let files = expand(&[path.to_owned()]).and_then(|files| FilesInPlace::open(files, &settings));
         let files = Arc::new(files.map_err(|error| DataFusionError::Plan(error.to_string()))?);
-        let fold = |field: &Arc<Field>| field.as_ref().clone().with_name(field.name().to_lowercase());
+        let fold = |field: &Arc<Field>| {
+            let data_type = as_in_tables(field.data_type());
+            field.as_ref().clone().with_name(field.name().to_lowercase()).with_data_type(data_type)
+        };
         let schema = Arc::new(Schema::new(files.schema().fields().iter().map(fold).collect::<Vec<_>>()));
         // Names that differ only in case would be ambiguous.
         DFSchema::try_from(Arc::clone(&schema))?.check_names()?;
@@ -70,6 +74,15 @@ impl FileTable {
         let row_groups = PruningPredicateBuilder::new().with_file_schema(Arc::clone(&self.schema)).try_build(filter);
         let row_groups = row_groups.and_then(|predicate| predicate.prune(self));
         Ok(row_groups.unwrap_or(all))
+    }
+}
+
+/// The type of a column as a table has it: times of day to the nanosecond, and instants in UTC, whatever zone the file shows them in.
+fn as_in_tables(data_type: &DataType) -> DataType {
+    match data_type {
+        DataType::Time32(_) | DataType::Time64(_) => DataType::Time64(TimeUnit::Nanosecond),
+        DataType::Timestamp(unit, Some(_)) => DataType::Timestamp(*unit, Some("UTC".into())),
+        other => other.clone(),
     }
 }
 
@@ -201,7 +214,7 @@ impl PartitionStream for FileStream {
                 let mut is_left = false;
                 files
                     .read(part, &columns, &mut |batch| {
-                        let sent = sender.blocking_send(fold_names(&batch, &schema));
+                        let sent = sender.blocking_send(as_rows_of_table(&batch, &schema));
                         is_left = sent.is_err();
                         !is_left
                     })
@@ -216,8 +229,9 @@ impl PartitionStream for FileStream {
     }
 }
 
-/// The batch under folded names.
-fn fold_names(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
+/// The batch under folded names, in the types of tables.
+fn as_rows_of_table(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
     let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-    Ok(RecordBatch::try_new_with_options(Arc::clone(schema), batch.columns().to_vec(), &options)?)
+    let columns = batch.columns().iter().zip(schema.fields()).map(|(column, field)| cast(column, field.data_type()));
+    Ok(RecordBatch::try_new_with_options(Arc::clone(schema), columns.collect::<Result<_, _>>()?, &options)?)
 }

@@ -8,6 +8,7 @@ use std::collections::HashMap;
 
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
+use splay_store::Counted;
 
 use crate::error::{Result, fault};
 use crate::limits::TEXT_BYTES_MAX;
@@ -198,7 +199,8 @@ impl NamedStatements {
         let Some(StoredStatement { types, text }) = self.statements.get(name) else { return fault(missing(name)) };
         let count = statements::placeholders(text);
         if values.len() != count {
-            return fault(format!("{name:?} has {count} placeholders, and EXECUTE gives {} values", values.len()));
+            let (has, gives) = (Counted(count as u64, "placeholder"), Counted(values.len() as u64, "value"));
+            return fault(format!("{name:?} has {has}, and EXECUTE gives {gives}"));
         }
         let values: Vec<String> =
             values.iter().enumerate().map(|(at, value)| value_text(value, types.get(at))).collect();
@@ -282,7 +284,7 @@ mod tests {
             ("prepare q as", "needs a statement"),
             ("prepare q as execute p", "not PREPARE"),
             ("execute q", "\"q\" does not exist"),
-            ("execute p", "has 1 placeholders, and EXECUTE gives 0 values"),
+            ("execute p", "has 1 placeholder, and EXECUTE gives 0 values"),
             ("execute p(1)", "and not $x"),
             ("execute p(1", "is not closed"),
             ("execute p(1) x", "not expected"),

@@ -6,6 +6,7 @@
 
 mod column_spelling;
 mod quoted;
+mod titles;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,6 +18,7 @@ use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 pub(crate) use self::column_spelling::QueryColumns;
 use self::column_spelling::Spelling;
 pub(crate) use self::quoted::text_in_double_quotes;
+pub(crate) use self::titles::{is_title, title, titled};
 use crate::error::Result;
 use crate::limits::TokenLimits;
 use crate::{syntax, unsupported};
@@ -139,6 +141,7 @@ impl Spellings {
         let written = match self.written.spelling(place, name) {
             Some(Spelling::Alias(written)) => return written.clone(),
             Some(Spelling::Quoted) => return self.aliases.get(name).map_or_else(|| name.to_owned(), Clone::clone),
+            Some(Spelling::Title) => return self.spell_expression(name),
             Some(Spelling::Table) => self.columns.get(name).or_else(|| self.aliases.get(name)),
             None => self.aliases.get(name).or_else(|| self.columns.get(name)),
         };
@@ -149,10 +152,10 @@ impl Spellings {
         }
     }
 
-    /// `sum(trade.trade_volume)` as `sum(Trade_Volume)`.
+    /// `sum(trade.trade_volume)` and `sum(trade_volume)` as `sum(Trade_Volume)`.
     fn spell_expression(&self, name: &str) -> String {
         let mut spelled = String::with_capacity(name.len());
-        let mut rest = name;
+        let (mut rest, mut in_text) = (name, false);
         while !rest.is_empty() {
             let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | '-');
             let end = rest.find(|c: char| !is_part(c)).unwrap_or(rest.len());
@@ -160,10 +163,12 @@ impl Spellings {
             let column = self.tables.iter().find_map(|table| word.strip_prefix(table.as_str())?.strip_prefix('.'));
             let of_unnamed = word.strip_prefix(UNNAMED).and_then(|rest| rest.split_once('.')).map(|(_, column)| column);
             let word = of_unnamed.unwrap_or(word);
-            match column.or(of_unnamed).and_then(|column| self.columns.get(column)) {
+            let is_call = behind.starts_with('(');
+            match self.columns.get(column.unwrap_or(word)).filter(|_| !is_call && !in_text) {
                 Some(written) => spelled.push_str(written),
                 None => spelled.push_str(word),
             }
+            in_text ^= behind.starts_with('\'');
             let mut others = behind.chars();
             spelled.extend(others.next());
             rest = others.as_str();
@@ -201,6 +206,22 @@ mod tests {
         assert_eq!(names("select cast(p as Double) from t", &["P"], &["p"]), ["P"]);
         assert_eq!(names("select sum(p) from t", &["P"], &["sum(t.p)"]), ["sum(P)"]);
         assert_eq!(names("select 1.5", &["P"], &["float64(1.5)", "x.p"]), ["float64(1.5)", "x.p"]);
+    }
+
+    #[test]
+    fn expressions_are_titled_by_their_text() {
+        for (statement, title, answer) in [
+            (
+                "select SUM(p * 2) FILTER (WHERE P > 1) from t",
+                "sum(p * 2) filter (where p > 1)",
+                "sum(P * 2) filter (where P > 1)",
+            ),
+            ("select 'P is ' || P from t", "'P is ' || p", "'P is ' || P"),
+            ("select p(P), t.p + 1 from t", "p(p)", "p(P)"),
+            ("select ARRAY(SELECT p FROM t)", "array", "array"),
+        ] {
+            assert_eq!(names(statement, &["P"], &[title]), [answer], "{statement}");
+        }
     }
 
     #[test]

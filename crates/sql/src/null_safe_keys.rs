@@ -4,17 +4,18 @@
 //! that rows come whose `v` are null. If a condition is above such a join, or is its own, each equality in it also says that its value isn't
 //! null. Can go once `extract_equijoin_predicate.rs` and `eliminate_cross_join.rs` leave equalities out of the keys of such a join.
 //!
-//! The other way round it puts inner joins of inner joins together under the keys of the uppermost one, and null doesn't equal null any more. There
-//! such a condition is a value, `coalesce(a.k = b.k, a.k IS NULL AND b.k IS NULL)`, which is no key.
+//! The keys of a join compare null in one way. So beside equalities, and in joins of joins, which DataFusion puts together, `a.k IS NOT DISTINCT FROM b.k`
+//! is written as two equalities of values without nulls: `(a.k IS NULL) = (b.k IS NULL) AND coalesce(a.k, 0) = coalesce(b.k, 0)`.
 
 use std::sync::Arc;
 
+use arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
-use datafusion::common::{JoinType, NullEquality, Result};
+use datafusion::common::{JoinType, NullEquality, Result, ScalarValue};
 use datafusion::functions::core::expr_fn::coalesce;
 use datafusion::logical_expr::utils::{conjunction, split_conjunction, split_conjunction_owned};
-use datafusion::logical_expr::{BinaryExpr, Expr, Filter, Join, LogicalPlan, Operator, lit};
+use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, Filter, LogicalPlan, Operator, lit};
 use datafusion::optimizer::AnalyzerRule;
 use splay_functions::walk::WalkPlan;
 
@@ -24,15 +25,17 @@ pub(crate) struct NullSafeKeys;
 
 impl AnalyzerRule for NullSafeKeys {
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        if !has_null_safe_keys(&plan)? {
-            return Ok(plan);
-        }
-        Ok(plan.rewrite_steps_up(kept_apart)?.data)
+        keep_apart(plan)
     }
 
     fn name(&self) -> &str {
         "null_safe_keys"
     }
+}
+
+/// The plan with joins whose keys all compare null in one way. Its types are coerced.
+pub(crate) fn keep_apart(plan: LogicalPlan) -> Result<LogicalPlan> {
+    if has_null_safe_keys(&plan)? { Ok(plan.rewrite_steps_up(kept_apart)?.data) } else { Ok(plan) }
 }
 
 fn kept_apart(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
@@ -41,24 +44,31 @@ fn kept_apart(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
             Some(predicate) => Transformed::yes(LogicalPlan::Filter(Filter::try_new(predicate, filter.input)?)),
             None => Transformed::no(LogicalPlan::Filter(filter)),
         },
+        LogicalPlan::Join(mut join) if join.null_equality == NullEquality::NullEqualsNull => {
+            let predicate = join.filter.as_ref().and_then(strict);
+            let is_changed = predicate.is_some();
+            join.filter = predicate.or(join.filter);
+            Transformed::new_transformed(LogicalPlan::Join(join), is_changed)
+        }
         LogicalPlan::Join(mut join) => {
             let is_chained =
                 join.join_type == JoinType::Inner && (is_inner_join(&join.left) || is_inner_join(&join.right));
+            let is_equality =
+                |condition: &Expr| matches!(condition, Expr::BinaryExpr(BinaryExpr { op: Operator::Eq, .. }));
+            let has_equality = !join.on.is_empty()
+                || join.filter.as_ref().is_some_and(|filter| split_conjunction(filter).into_iter().any(is_equality));
+            if !is_chained && !has_equality {
+                return Ok(Transformed::no(LogicalPlan::Join(join)));
+            }
+            join.filter = join.filter.map(|filter| as_equalities(filter, &join.left, &join.right)).transpose()?;
             if is_chained {
-                join.filter = join.filter.map(as_values);
                 for side in [&mut join.left, &mut join.right] {
                     if is_inner_join(side) {
                         *side = Arc::new(without_keys(side.as_ref().clone())?);
                     }
                 }
             }
-            match join.filter.as_ref().and_then(strict) {
-                Some(predicate) => {
-                    join.filter = Some(predicate);
-                    Transformed::yes(LogicalPlan::Join(join))
-                }
-                None => Transformed::new_transformed(LogicalPlan::Join(join), is_chained),
-            }
+            Transformed::yes(LogicalPlan::Join(join))
         }
         other => Transformed::no(other),
     })
@@ -73,29 +83,48 @@ fn is_inner_join(plan: &LogicalPlan) -> bool {
     }
 }
 
-/// Rewrites an inner join so that conditions that treat nulls as equal are values instead of keys.
+/// An inner join whose conditions that treat nulls as equal are equalities.
 fn without_keys(plan: LogicalPlan) -> Result<LogicalPlan> {
     Ok(match plan {
         LogicalPlan::Filter(filter) => {
-            let input = Arc::new(without_keys(filter.input.as_ref().clone())?);
-            LogicalPlan::Filter(Filter::try_new(as_values(filter.predicate), input)?)
+            let (left, right) = match filter.input.as_ref() {
+                LogicalPlan::Join(join) => (Arc::clone(&join.left), Arc::clone(&join.right)),
+                _ => (Arc::clone(&filter.input), Arc::clone(&filter.input)),
+            };
+            let predicate = as_equalities(filter.predicate, &left, &right)?;
+            LogicalPlan::Filter(Filter::try_new(predicate, Arc::new(without_keys(filter.input.as_ref().clone())?))?)
         }
-        LogicalPlan::Join(join) => LogicalPlan::Join(Join { filter: join.filter.map(as_values), ..join }),
+        LogicalPlan::Join(mut join) => {
+            join.filter = join.filter.map(|filter| as_equalities(filter, &join.left, &join.right)).transpose()?;
+            LogicalPlan::Join(join)
+        }
         other => other,
     })
 }
 
-/// A condition without such keys.
-fn as_values(condition: Expr) -> Expr {
-    let as_value = |condition| match condition {
+/// A condition of a join with equalities in place of `IS NOT DISTINCT FROM`.
+fn as_equalities(condition: Expr, left: &LogicalPlan, right: &LogicalPlan) -> Result<Expr> {
+    let schema = left.schema().join(right.schema())?;
+    let as_equality = |condition| match condition {
         Expr::BinaryExpr(BinaryExpr { left, op: Operator::IsNotDistinctFrom, right }) => {
-            let are_null = left.as_ref().clone().is_null().and(right.as_ref().clone().is_null());
-            coalesce(vec![Expr::BinaryExpr(BinaryExpr::new(left, Operator::Eq, right)), are_null])
+            let (left, right) = match left.get_type(&schema)? {
+                DataType::Dictionary(_, value) => (left.cast_to(&value, &schema)?, right.cast_to(&value, &schema)?),
+                _ => (*left, *right),
+            };
+            let (is_null, other_is_null) = (left.clone().is_null(), right.clone().is_null());
+            Ok(match ScalarValue::new_default(&left.get_type(&schema)?) {
+                Ok(some) => {
+                    let value = |side| coalesce(vec![side, lit(some.clone())]);
+                    is_null.eq(other_is_null).and(value(left).eq(value(right)))
+                }
+                // A type without a default: a value, and not a key.
+                Err(_) => coalesce(vec![left.eq(right), is_null.and(other_is_null)]),
+            })
         }
-        other => other,
+        other => Ok(other),
     };
-    let conditions = split_conjunction_owned(condition).into_iter().map(as_value);
-    conditions.reduce(Expr::and).unwrap_or_else(|| lit(true))
+    let conditions = split_conjunction_owned(condition).into_iter().map(as_equality).collect::<Result<Vec<_>>>()?;
+    Ok(conditions.into_iter().reduce(Expr::and).unwrap_or_else(|| lit(true)))
 }
 
 /// Whether some join of a plan has a key that compares null as equal, or would get one from its condition.

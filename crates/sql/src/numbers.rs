@@ -38,7 +38,7 @@ use splay_store::canonical;
 use crate::operator_call;
 
 /// A value as it is, where DataFusion would look below it.
-static AS_CAST: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| FloatForm::function("as_cast", |_| None));
+pub(crate) static AS_CAST: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| FloatForm::function("as_cast", |_| None));
 
 static ONE_ZERO: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| FloatForm::function("one_zero", canonical));
 

@@ -1,6 +1,8 @@
 //! Queries as values, where DataFusion 55.2 has no plan for them or a wrong one.
 //!
 //! - `EXISTS (…)` in a select list, in what is aggregated or sorted: `(SELECT count(*) > 0 FROM …)`. DataFusion plans it as a condition of `WHERE` alone.
+//! - `EXISTS (SELECT max(x) FROM …)` of a query that always has a row is true. DataFusion looks for the rows that are aggregated.
+//! - `x IN (SELECT …)` of a query that reads columns from around it, as a value (`correlated_in.rs`).
 //! - `(SELECT time FROM …)` is null where the query gives no row, also if its column has no nulls. DataFusion takes the column's word for it, so that
 //!   `coalesce((SELECT time …), x)` was null and `(SELECT time …) IS NULL` false. A query that may give no row is read by the aggregate of its only
 //!   row, which may be null.
@@ -19,6 +21,9 @@ use datafusion::optimizer::AnalyzerRule;
 use splay_functions::only_row;
 use splay_functions::walk::{Walk, WalkPlan};
 
+use crate::correlated_in::{is_correlated, membership_value};
+use crate::numbers::schema_below;
+
 /// Rewrites queries as values, before they are joined and types are coerced.
 #[derive(Debug)]
 pub(crate) struct QueryValues;
@@ -36,7 +41,9 @@ impl AnalyzerRule for QueryValues {
 fn rewritten(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let mut has_queries = false;
     node.walk_expressions(|expr| {
-        has_queries |= expr.exists(|expr| Ok(matches!(expr, Expr::Exists(_) | Expr::ScalarSubquery(_))))?;
+        let is_query =
+            |expr: &Expr| Ok(matches!(expr, Expr::Exists(_) | Expr::InSubquery(_) | Expr::ScalarSubquery(_)));
+        has_queries |= expr.exists(is_query)?;
         Ok(if has_queries { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
     })?;
     if !has_queries {
@@ -46,10 +53,15 @@ fn rewritten(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         node,
         LogicalPlan::Projection(_) | LogicalPlan::Aggregate(_) | LogicalPlan::Window(_) | LogicalPlan::Sort(_)
     );
+    let schema = schema_below(&node);
     let names = NamePreserver::new(&node);
     node.rewrite_expressions(|expr| {
         let name = names.save(&expr);
         let value = expr.transform_down(|expr| match expr {
+            Expr::Exists(exists) if has_row(&exists.subquery.subquery) => Ok(Transformed::yes(lit(!exists.negated))),
+            Expr::InSubquery(membership) if has_values && is_correlated(&membership) => {
+                membership_value(&membership, &schema).map(Transformed::yes)
+            }
             Expr::Exists(exists) if has_values => is_any(&exists).map(Transformed::yes),
             Expr::ScalarSubquery(query) => match may_be_missing(&query)? {
                 true => or_null(query).map(Transformed::yes),
@@ -102,7 +114,7 @@ fn may_be_missing(query: &Subquery) -> Result<bool> {
 }
 
 /// Whether a plan always returns a row.
-fn has_row(plan: &LogicalPlan) -> bool {
+pub(crate) fn has_row(plan: &LogicalPlan) -> bool {
     match plan {
         LogicalPlan::Projection(projection) => has_row(&projection.input),
         LogicalPlan::SubqueryAlias(alias) => has_row(&alias.input),

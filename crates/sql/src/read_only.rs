@@ -14,9 +14,11 @@ use datafusion::sql::sqlparser::ast::{self, Select, Visitor};
 use splay_functions::with_own_calendars;
 
 use crate::array_queries;
+use crate::change::FIRST_WORDS;
 use crate::dialect;
-use crate::error::Error;
+use crate::error::{Error, reason_of_session};
 use crate::expand::expand;
+use crate::hints;
 use crate::joins;
 use crate::limits::{self, StatementLimits};
 use crate::names::QueryColumns;
@@ -35,6 +37,7 @@ pub(crate) async fn plan(
     has_joins: bool,
 ) -> DataFusionResult<(LogicalPlan, QueryColumns)> {
     let mut statement = dialect::parse(text, state)?;
+    describe_columns(&mut statement);
     if let ControlFlow::Break(error) = check(&statement, state) {
         return Err(to_datafusion(error));
     }
@@ -74,7 +77,7 @@ fn check(statement: &Statement, state: &SessionState) -> ControlFlow<Error> {
         Statement::Statement(statement) => visit(statement, &mut Check { state, limits: StatementLimits::default() }),
         Statement::Explain(explain) => check(&explain.statement, state),
         Statement::CreateExternalTable(_) | Statement::CopyTo(_) | Statement::Reset(_) => {
-            ControlFlow::Break(refusal(&keyword(&statement.to_string())))
+            ControlFlow::Break(not_read(&statement.to_string()))
         }
     }
 }
@@ -107,7 +110,7 @@ impl Visitor for Check<'_> {
             | S::ShowTables { .. }
             | S::ShowVariable { .. }
             | S::ShowVariables { .. } => ControlFlow::Continue(()),
-            other => ControlFlow::Break(refusal(&keyword(&other.to_string()))),
+            other => ControlFlow::Break(not_read(&other.to_string())),
         }
     }
 
@@ -140,6 +143,41 @@ impl Visitor for Check<'_> {
     }
 }
 
-fn keyword(statement: &str) -> String {
-    statement.split_whitespace().next().unwrap_or_default().to_uppercase()
+/// The error for a statement that doesn't read: it may be one that changes something or belongs to a session, or it isn't one of this database.
+fn not_read(statement: &str) -> Error {
+    let words: Vec<String> = statement.split_whitespace().take(2).map(str::to_uppercase).collect();
+    let first = words.first().map_or("", String::as_str);
+    let is_change = FIRST_WORDS.iter().any(|word| word.eq_ignore_ascii_case(first));
+    if is_change || reason_of_session(first).is_some() {
+        return refusal(first);
+    }
+    let name = if first == "SHOW" { words.join(" ") } else { first.to_owned() };
+    let message = match hints::of_statement(&name) {
+        Some(hint) => format!("{name} isn't supported: {hint}"),
+        None => format!("{name} isn't supported"),
+    };
+    Error::Statement { message }
+}
+
+/// `SHOW COLUMNS FROM t` as `DESCRIBE t`, which names types as tables are made with them.
+fn describe_columns(statement: &mut Statement) {
+    let Statement::Statement(shown) = statement else { return };
+    let ast::Statement::ShowColumns { extended: false, full: false, show_options } = shown.as_ref() else { return };
+    let ast::ShowStatementOptions {
+        show_in: Some(ast::ShowStatementIn { clause: _, parent_type: None, parent_name: Some(table) }),
+        starts_with: None,
+        limit: None,
+        limit_from: None,
+        filter_position: None,
+    } = show_options
+    else {
+        return;
+    };
+    let table_name = table.clone();
+    **shown = ast::Statement::ExplainTable {
+        describe_alias: ast::DescribeAlias::Describe,
+        hive_format: None,
+        has_table_keyword: false,
+        table_name,
+    };
 }

@@ -45,7 +45,7 @@ use self::row_comparisons::Comparisons;
 use crate::array_queries;
 use crate::error::{Error, Result};
 use crate::long_numbers;
-use crate::names::SAME_NAME;
+use crate::names::{SAME_NAME, is_title};
 use crate::walk::{change_expressions, visit_mut};
 
 pub(crate) use self::names_of_calls::call;
@@ -109,6 +109,7 @@ impl VisitorMut for Resolver<'_> {
         order_keys::name_apart(query);
         let order = query.order_by.as_mut().map(|order| &mut order.kind);
         if let (SetExpr::Select(select), Some(ast::OrderByKind::Expressions(keys))) = (query.body.as_mut(), order) {
+            order_keys::name_repeated(select, keys);
             order_keys::write_places_out(select, keys, self.compared.state);
             casts::name_apart(select, keys);
         }
@@ -229,7 +230,10 @@ fn name_apart(columns: &mut [SelectItem], is_outermost: bool) {
     for column in columns {
         let (expression, alias_text) = match column {
             SelectItem::UnnamedExpr(expression) => (expression, None),
-            SelectItem::ExprWithAlias { expr, alias } if is_outermost => (expr, Some(alias.value.to_lowercase())),
+            // A title, or in the answer any alias.
+            SelectItem::ExprWithAlias { expr, alias } if is_outermost || is_title(alias) => {
+                (expr, Some(alias.value.to_lowercase()))
+            }
             _ => continue,
         };
         let is_named = alias_text.is_some();

@@ -7,10 +7,10 @@
 
 use datafusion::execution::session_state::SessionState;
 use datafusion::sql::sqlparser::ast::{
-    Cte, DuplicateTreatment, Fetch, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause,
+    Cte, DuplicateTreatment, Expr, Fetch, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause,
     FunctionArgumentList, FunctionArguments, GroupByExpr, Join, JoinConstraint, JoinOperator, LimitClause,
     NullTreatment, Query, Select, SelectFlavor, SelectItem, SetExpr, SetOperator, SetQuantifier, TableAlias,
-    TableFactor, TableWithJoins, WildcardAdditionalOptions,
+    TableFactor, TableWithJoins, UnaryOperator, WildcardAdditionalOptions,
 };
 use datafusion::sql::sqlparser::tokenizer::Token;
 
@@ -23,13 +23,23 @@ use crate::syntax::is_word;
 /// Window functions that can ignore nulls, besides the aggregates that declare it.
 const WINDOW_FUNCTIONS_WITH_NULL_TREATMENT: [&str; 5] = ["first_value", "lag", "last_value", "lead", "nth_value"];
 
-/// Words of other systems' clauses that the parser can't read, and their equivalents.
-const WORDS: [(&[&str], &str); 4] = [
-    (&["latest", "by"], "LATEST BY: write LATEST ON time PARTITION BY symbol"),
-    (&["positional", "join"], "POSITIONAL JOIN: join by row_number() of both sides"),
-    (&["between", "symmetric"], "BETWEEN SYMMETRIC: write BETWEEN least(a, b) AND greatest(a, b)"),
-    (&["using", "sample"], "USING SAMPLE"),
+/// Words of other systems' clauses that the parser can't read or takes for an alias, the clause, and what is written here.
+const WORDS: [([&str; 2], &str, &str); 10] = [
+    (["latest", "by"], "LATEST BY", "write LATEST ON time PARTITION BY symbol"),
+    (["positional", "join"], "POSITIONAL JOIN", "join by row_number() of both sides"),
+    (["between", "symmetric"], "BETWEEN SYMMETRIC", "write BETWEEN least(a, b) AND greatest(a, b)"),
+    (["using", "sample"], "USING SAMPLE", ""),
+    (["lt", "join"], "LT JOIN", "write ASOF JOIN b MATCH_CONDITION (a.time > b.time)"),
+    (["splice", "join"], "SPLICE JOIN", "unite ASOF JOINs in both directions by UNION ALL"),
+    (["any", "join"], "ANY JOIN", ANY_JOIN),
+    (["any", "left"], "ANY LEFT JOIN", ANY_JOIN),
+    (["any", "inner"], "ANY INNER JOIN", ANY_JOIN),
+    (["array", "join"], "ARRAY JOIN", "write CROSS JOIN unnest(list)"),
 ];
+
+/// What is written for a join with at most one row of the right.
+const ANY_JOIN: &str =
+    "join the rows of the right side that QUALIFY row_number() OVER (PARTITION BY key ORDER BY time) = 1 leaves";
 
 /// Refuses clauses that can't be parsed.
 ///
@@ -40,19 +50,43 @@ pub(crate) fn check_words(tokens: &[Token]) -> Result<()> {
     let mut before = words.next();
     for token in words {
         if let (Some(first), Token::Word(_)) = (before, token)
-            && let Some((_, what)) =
-                WORDS.iter().find(|(words, _)| is_word(first, words[0]) && is_word(token, words[1]))
+            && let Some(([word, _], what, advice)) =
+                WORDS.iter().find(|(words, ..)| is_word(first, words[0]) && is_word(token, words[1]))
+            && !is_alias(tokens, word)
         {
-            return refuse(true, what);
+            return replace(true, what, advice);
         }
         before = Some(token);
     }
     Ok(())
 }
 
+/// Whether a word names a relation: columns are qualified by it, or it stands behind `AS`.
+fn is_alias(tokens: &[Token], word: &str) -> bool {
+    let mut words = tokens.iter().filter(|token| !matches!(token, Token::Whitespace(_))).peekable();
+    let mut before = None;
+    while let Some(token) = words.next() {
+        let is_behind_as = before.is_some_and(|before| is_word(before, "as"));
+        if is_word(token, word) && (is_behind_as || words.peek() == Some(&&Token::Period)) {
+            return true;
+        }
+        before = Some(token);
+    }
+    false
+}
+
 /// Fails with the name of an unsupported part, if it is present.
 fn refuse(is_there: bool, what: &str) -> Result<()> {
-    if is_there { fault(format!("{what} isn't supported")) } else { Ok(()) }
+    replace(is_there, what, "")
+}
+
+/// Fails with the name of an unsupported part and with what is written in place of it, if it is present.
+fn replace(is_there: bool, what: &str, advice: &str) -> Result<()> {
+    match (is_there, advice) {
+        (false, _) => Ok(()),
+        (true, "") => fault(format!("{what} isn't supported")),
+        (true, advice) => fault(format!("{what} isn't supported: {advice}")),
+    }
 }
 
 /// Fails with the necessary change, if something is wrong.
@@ -86,7 +120,7 @@ pub(crate) fn check_query(query: &Query) -> Result<()> {
     }
     check_body(body)?;
     if let Some(Fetch { with_ties, percent, quantity: _ }) = fetch {
-        refuse(*with_ties, "FETCH … WITH TIES: write QUALIFY rank() OVER (ORDER BY …) <= n")?;
+        replace(*with_ties, "FETCH … WITH TIES", "write QUALIFY rank() OVER (ORDER BY …) <= n")?;
         refuse(*percent, "FETCH … PERCENT")?;
         let limits = match limit_clause {
             Some(LimitClause::LimitOffset { limit, limit_by, .. }) => limit.is_some() || !limit_by.is_empty(),
@@ -95,6 +129,13 @@ pub(crate) fn check_query(query: &Query) -> Result<()> {
         };
         refuse(limits, "FETCH beside LIMIT")?;
     }
+    let limit = match limit_clause {
+        Some(LimitClause::LimitOffset { limit, .. }) => limit.as_ref(),
+        Some(LimitClause::OffsetCommaLimit { limit, .. }) => Some(limit),
+        None => None,
+    };
+    let is_negative = matches!(limit, Some(Expr::UnaryOp { op: UnaryOperator::Minus, .. }));
+    needs(is_negative, "LIMIT can't be negative: for the last n rows write ORDER BY time DESC LIMIT n")?;
     refuse(!locks.is_empty(), "FOR UPDATE and FOR SHARE")?;
     refuse(for_clause.is_some(), "FOR XML, FOR JSON and FOR BROWSE")?;
     refuse(settings.is_some(), "SETTINGS")?;
@@ -106,9 +147,10 @@ fn check_body(body: &SetExpr) -> Result<()> {
     let SetExpr::SetOperation { op, set_quantifier, left, right } = body else { return Ok(()) };
     // DataFusion 55.2 would ignore the counts of the right side.
     let counts = matches!(set_quantifier, SetQuantifier::All | SetQuantifier::AllByName);
-    refuse(
+    replace(
         counts && *op != SetOperator::Union,
-        &format!("{op} ALL: number equal rows by row_number() in both queries, and write {op}"),
+        &format!("{op} ALL"),
+        &format!("number equal rows by row_number() in both queries, and write {op}"),
     )?;
     check_body(left)?;
     check_body(right)
@@ -119,26 +161,26 @@ fn check_body(body: &SetExpr) -> Result<()> {
 /// # Errors
 /// [`Error::Statement`], which names the clause.
 pub(crate) fn check_select(select: &Select) -> Result<()> {
-    // The planner refuses CLUSTER BY, SORT BY, TOP and LATERAL VIEW; `read_only.rs` refuses INTO.
+    // `read_only.rs` refuses INTO.
     let Select {
         select_token: _,
         optimizer_hints: _,
         distinct: _,
         select_modifiers,
-        top: _,
+        top,
         top_before_distinct: _,
         projection,
         exclude,
         into: _,
         from,
-        lateral_views: _,
+        lateral_views,
         prewhere,
         selection: _,
         connect_by,
         group_by,
-        cluster_by: _,
+        cluster_by,
         distribute_by,
-        sort_by: _,
+        sort_by,
         having: _,
         named_window: _,
         qualify: _,
@@ -149,14 +191,19 @@ pub(crate) fn check_select(select: &Select) -> Result<()> {
     let is_empty = projection.is_empty() && *flavor != SelectFlavor::FromFirstNoSelect;
     needs(is_empty, "SELECT names no column: write * for all")?;
     refuse(select_modifiers.is_some(), "a modifier behind SELECT such as STRAIGHT_JOIN or SQL_NO_CACHE")?;
-    refuse(exclude.is_some(), "EXCLUDE behind the select list: write it behind *")?;
-    refuse(prewhere.is_some(), "PREWHERE: write WHERE")?;
-    refuse(!connect_by.is_empty(), "CONNECT BY: write WITH RECURSIVE")?;
+    replace(top.is_some(), "TOP", "write LIMIT at the end")?;
+    replace(exclude.is_some(), "EXCLUDE behind the select list", "write it behind *")?;
+    replace(!lateral_views.is_empty(), "LATERAL VIEW", "write CROSS JOIN unnest(list)")?;
+    replace(prewhere.is_some(), "PREWHERE", "write WHERE")?;
+    replace(!connect_by.is_empty(), "CONNECT BY", "write WITH RECURSIVE")?;
+    refuse(!cluster_by.is_empty(), "CLUSTER BY")?;
     refuse(!distribute_by.is_empty(), "DISTRIBUTE BY")?;
+    replace(!sort_by.is_empty(), "SORT BY", "write ORDER BY")?;
     refuse(value_table_mode.is_some(), "SELECT AS VALUE and SELECT AS STRUCT")?;
     let (GroupByExpr::All(modifiers) | GroupByExpr::Expressions(_, modifiers)) = group_by;
     if let Some(modifier) = modifiers.first() {
-        refuse(true, &format!("GROUP BY … {modifier}: write GROUP BY ROLLUP (…), CUBE (…) or GROUPING SETS (…)"))?;
+        let what = format!("GROUP BY … {modifier}");
+        replace(true, &what, "write GROUP BY ROLLUP (…), CUBE (…) or GROUPING SETS (…)")?;
     }
     for item in projection {
         if let SelectItem::Wildcard(options) | SelectItem::QualifiedWildcard(_, options) = item {
@@ -301,4 +348,21 @@ fn check_offset(name: &str, args: &FunctionArguments) -> Result<()> {
     let written = offset.to_string();
     let is_before_the_first = written.starts_with('-') || written == "0";
     needs(name == "nth_value" && is_before_the_first, "nth_value counts rows from 1")
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::views::tokens;
+
+    #[test]
+    fn words_of_clauses_may_be_aliases() {
+        let refused = |text: &str| check_words(&tokens(text).unwrap()).is_err();
+        assert!(refused("select * from a lt join b") && refused("select * from a x Splice Join b"));
+        assert!(refused("select * from a any left join b using (sym)"));
+        assert!(!refused("select lt.x from a lt join b on lt.x = b.x"));
+        assert!(!refused("select * from a as lt join b using (x)"));
+        assert!(!refused("select 'lt join' from a left join b using (x)"));
+    }
 }

@@ -23,7 +23,11 @@ use super::constants::BoundConstants;
 use super::pushdown::expands_too_far;
 use crate::equal_names::move_filters;
 use crate::limits;
+use crate::narrowing_casts::HideNarrowingCasts;
 use crate::offset_limits::{MOVES_SORTS, move_sorts};
+
+/// Name of the rule that moves filters to what they filter.
+const MOVES_FILTERS: &str = "FilterPushdown";
 
 /// Wraps the state's rules so that they check the bounds. Rules that are added later aren't wrapped.
 pub(crate) fn register(state: SessionState) -> SessionState {
@@ -31,8 +35,11 @@ pub(crate) fn register(state: SessionState) -> SessionState {
     let mut optimizers: Vec<Arc<dyn OptimizerRule + Send + Sync>> =
         state.optimizers().iter().map(|rule| Arc::new(BoundedRule(Arc::clone(rule))) as _).collect();
     optimizers.push(Arc::new(BoundConstants));
-    let physical =
+    let mut physical: Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> =
         state.physical_optimizers().iter().map(|rule| Arc::new(BoundedRule(Arc::clone(rule))) as _).collect();
+    // Behind the first rule that moves filters, before those that ask what filters say of the order.
+    let behind = physical.iter().position(|rule| rule.name() == MOVES_FILTERS).map_or(0, |place| place + 1);
+    physical.insert(behind, Arc::new(HideNarrowingCasts));
     SessionStateBuilder::new_from_existing(state)
         .with_analyzer_rules(analyzers)
         .with_optimizer_rules(optimizers)
@@ -105,7 +112,7 @@ impl BoundedRule<dyn PhysicalOptimizerRule + Send + Sync> {
         if self.0.name() == MOVES_SORTS {
             return move_sorts(plan, rule);
         }
-        if !self.0.name().starts_with("FilterPushdown") {
+        if !self.0.name().starts_with(MOVES_FILTERS) {
             return rule(plan);
         }
         if expands_too_far(&plan)? { Ok(plan) } else { move_filters(plan, rule) }

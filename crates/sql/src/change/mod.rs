@@ -44,7 +44,7 @@ use self::returning::ReturnedRows;
 pub use self::run::rename_table;
 pub(crate) use self::run::{patiently, positions};
 pub(crate) use self::spec::columns_of;
-pub(crate) use self::statement::Statement;
+pub(crate) use self::statement::{FIRST_WORDS, Statement};
 use crate::access::{self, AccessStatement};
 use crate::answer::{Answer, StatementChange};
 use crate::error::{Error, Result, fault};

@@ -9,6 +9,9 @@ use crate::error::{Result, fault};
 /// Names by which a symbol column is known, where the statement names none.
 const SYMBOL_NAMES: [&str; 4] = ["sym", "symbol", "ticker", "instrument"];
 
+/// Names of columns that are the time of a table.
+const TIME_NAMES: [&str; 5] = ["time", "timestamp", "ts", "ts_event", "datetime"];
+
 /// The columns of a query's answer. A column of text that is to be the symbol becomes one.
 pub(crate) fn columns_of(schema: &Schema, options: &[(String, String)]) -> Result<Vec<ColumnSpec>> {
     let symbol = option(options, "symbol");
@@ -54,6 +57,9 @@ pub(super) fn spec(
         None => columns.iter().any(|column| column.column_type == ColumnType::Timestamp),
         Some(time) => !time.is_empty(),
     };
+    if reference == Reference::default() && !has_time && option(options, "time").is_none() {
+        refuse_untimed(&columns)?;
+    }
     if reference != Reference::default() || !has_time {
         return reference_spec(table, columns, reference, options);
     }
@@ -85,6 +91,19 @@ pub(super) fn spec(
     keep(&mut spec, options)?;
     spec.validate()?;
     Ok(spec)
+}
+
+/// Refuses a table without a key and without a timestamp if a column is named like a time: its type is a mistake more often than a reference table
+/// is meant.
+fn refuse_untimed(columns: &[ColumnSpec]) -> Result<()> {
+    let is_time = |column: &&ColumnSpec| TIME_NAMES.iter().any(|name| name.eq_ignore_ascii_case(&column.name));
+    match columns.iter().find(is_time) {
+        None => Ok(()),
+        Some(ColumnSpec { name, column_type, .. }) => fault(format!(
+            "{name} is {column_type}, so the table would have no time and be a reference table: write {name} timestamp, or WITH (time = '') if a \
+             reference table is meant"
+        )),
+    }
 }
 
 /// Sets how long rows stay and how they are kept.

@@ -17,7 +17,7 @@ use crate::syntax::is_word;
 use crate::token_reader::TokenReader;
 
 /// Words with which such statements begin.
-const FIRST_WORDS: [&str; 11] =
+pub(crate) const FIRST_WORDS: [&str; 11] =
     ["insert", "delete", "update", "truncate", "create", "drop", "alter", "copy", "refresh", "grant", "revoke"];
 
 /// A statement that changes something.
@@ -225,16 +225,27 @@ impl Statement {
                 }
             }
         } else {
-            return fault(format!(
-                "{} is not supported; there are INSERT INTO, DELETE FROM, UPDATE, TRUNCATE, CREATE TABLE, CREATE VIEW, \
-                 CREATE MATERIALIZED VIEW, REFRESH MATERIALIZED VIEW, DROP TABLE, DROP VIEW, DROP MATERIALIZED VIEW, ALTER TABLE, ALTER VIEW, COPY, and for users and their rights CREATE, ALTER and DROP of USER, ROLE and TOKEN, \
-                 CREATE POLICY, DROP POLICY, GRANT and REVOKE",
-                words.first_words(2).to_uppercase()
-            ));
+            return fault(unsupported(&words));
         };
         words.end()?;
         Ok(Some(statement))
     }
+}
+
+/// The message for a statement that begins as a change and isn't one: its words, and what the first word may be followed by.
+fn unsupported(words: &TokenReader<'_>) -> String {
+    let first = words.first_words(1).to_uppercase();
+    let others = match first.as_str() {
+        "CREATE" => "TABLE, VIEW, OR REPLACE VIEW, MATERIALIZED VIEW, USER, ROLE, TOKEN and POLICY",
+        "DROP" => "TABLE, VIEW, MATERIALIZED VIEW, USER, ROLE, TOKEN and POLICY",
+        "ALTER" => "TABLE, VIEW, MATERIALIZED VIEW, USER, ROLE and TOKEN",
+        "INSERT" => "INTO",
+        "DELETE" => "FROM",
+        _ => "MATERIALIZED VIEW",
+    };
+    // `CREATE OR REPLACE TABLE` needs more words than `CREATE INDEX`.
+    let count = if words.first_words(2).eq_ignore_ascii_case("create or") { 4 } else { 2 };
+    format!("{} is not supported; behind {first} there may be {others}", words.first_words(count).to_uppercase())
 }
 
 /// The items of `RETURNING`, which is taken from the end.
@@ -362,6 +373,11 @@ fn create(words: &mut TokenReader<'_>) -> Result<Statement> {
             Some(name) => effective = Some(name),
             None => {}
         }
+    }
+    if words.take(&["timestamp"]) {
+        return fault(
+            "TIMESTAMP (…) isn't supported: write WITH (time = 'ts'), or leave it out if ts is the first timestamp",
+        );
     }
     let query = words.take(&["as"]).then(|| words.take_rest());
     match (columns.is_empty(), &query) {
@@ -695,7 +711,7 @@ mod tests {
             ("delete from only t", "ONLY"),
             ("delete from t where current of c", "CURRENT OF"),
             ("create table t (a int) as select 1", "leave the list out"),
-            ("create or replace materialized view v as select 1", "CREATE OR is not supported"),
+            ("create or replace materialized view v as select 1", "CREATE OR REPLACE MATERIALIZED is not supported"),
             ("create materialized view v", "needs AS"),
             ("create materialized view v as delete from t", "needs a query"),
             ("create view v", "needs AS"),

@@ -19,6 +19,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 use super::column_selection::{SelectedColumn, name_of, of_relation, plain, selected_columns};
+use super::is_list_of_columns;
 use super::relation::{FromColumn, Relation};
 use crate::error::{Result, fault};
 use crate::joins;
@@ -54,15 +55,15 @@ pub(super) fn is_in_order(order: &OrderBy) -> bool {
 }
 
 fn is_within(expression: &Expr) -> bool {
-    any_expression(expression, |inner| matches!(inner, Expr::Function(call) if is_columns(call) || is_unpacked(call)))
+    any_expression(expression, |inner| matches!(inner, Expr::Function(call) if is_list_of_columns(call)))
 }
 
-fn is_columns(call: &Function) -> bool {
+pub(super) fn is_columns(call: &Function) -> bool {
     let name = name_of(call);
     name == "columns" || name == STAR
 }
 
-fn is_unpacked(call: &Function) -> bool {
+pub(super) fn is_unpacked(call: &Function) -> bool {
     name_of(call) == UNPACKED
 }
 

@@ -10,6 +10,8 @@ use datafusion::sql::sqlparser::ast::{
     SetExpr, TableAlias, TableFactor, TableWithJoins, WildcardAdditionalOptions,
 };
 
+use super::titles::title;
+
 /// The columns of a query in order, as far as its text names them.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct QueryColumns {
@@ -31,6 +33,8 @@ pub(crate) enum Spelling {
     Alias(String),
     /// An alias in quotes. It is folded before the statement is parsed.
     Quoted,
+    /// The title of an expression.
+    Title,
     /// The table that has the column.
     Table,
 }
@@ -97,6 +101,10 @@ impl Tables {
             SelectItem::UnnamedExpr(Expr::CompoundIdentifier(parts)) => match parts.as_slice() {
                 [.., relation, name] => vec![column(Some(folded_name(relation)), name, &relations)],
                 _ => vec![nameless()],
+            },
+            SelectItem::UnnamedExpr(expression) => match title(expression) {
+                Some(title) => vec![SpelledColumn { name: title, spelling: Spelling::Title }],
+                None => vec![nameless()],
             },
             SelectItem::Wildcard(options) => all(&relations, options),
             SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), options) => {

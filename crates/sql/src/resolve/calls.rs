@@ -7,34 +7,20 @@ use datafusion::sql::sqlparser::ast::{
 };
 use splay_functions::{FRAME_MARKER, in_words_of_chrono};
 
-use super::names_of_calls;
-use crate::array_queries::is_array_query;
 use crate::error::{Error, Result};
-use crate::walk::{any_expression, any_expression_outside_queries};
+use crate::names::{title, titled};
 
 /// Functions that return a value of the row with the least key, and with the greatest.
 pub(super) const LEAST: [&str; 3] = ["arg_min", "argmin", "min_by"];
 pub(super) const GREATEST: [&str; 3] = ["arg_max", "argmax", "max_by"];
 
-/// Gives a column whose calls are written otherwise below the name that it has now, and one with `IN (SELECT …)`, which DataFusion calls `IN`,
-/// or that compares by `ANY` or `ALL`, the name that is written. `ARRAY(SELECT …)` alone is `array`, as in PostgreSQL.
+/// Gives an expression without an alias its title, before its calls are written otherwise.
 pub(super) fn name_as_written(column: &mut SelectItem) {
-    let SelectItem::UnnamedExpr(expression) = column else { return };
-    let is_spelt_out = |inner: &Expr| matches!(inner, Expr::Function(call) if stands_for_another(call));
-    let is_renamed = |inner: &Expr| match inner {
-        Expr::InSubquery { .. } => true,
-        Expr::Function(call) => is_array_query(call),
-        Expr::AnyOp { .. } | Expr::AllOp { .. } => true,
-        _ => false,
-    };
-    if any_expression(expression, is_spelt_out) || any_expression_outside_queries(expression, is_renamed) {
-        let name = match &*expression {
-            Expr::Function(call) if is_array_query(call) => "array".to_owned(),
-            expression => expression.to_string().to_lowercase(),
-        };
-        let alias = Ident::with_quote('"', name);
+    if let SelectItem::UnnamedExpr(expression) = column
+        && let Some(title) = title(expression)
+    {
         let expr = std::mem::replace(expression, super::nothing());
-        *column = SelectItem::ExprWithAlias { expr, alias };
+        *column = SelectItem::ExprWithAlias { expr, alias: titled(title) };
     }
 }
 
@@ -45,12 +31,6 @@ pub(super) fn name_of(call: &Function) -> String {
 /// Whether a name is that of an aggregate that is rewritten.
 pub(super) fn is_aggregate(name: &str) -> bool {
     LEAST.contains(&name) || GREATEST.contains(&name)
-}
-
-fn stands_for_another(call: &Function) -> bool {
-    let name = name_of(call);
-    let name = name.as_str();
-    LEAST.contains(&name) || GREATEST.contains(&name) || name == "strftime" || names_of_calls::stands_for_another(call)
 }
 
 /// Whether an expression in place of a partition key describes a frame.

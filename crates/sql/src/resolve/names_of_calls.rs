@@ -67,19 +67,6 @@ const PARTS: [(&str, &str); 19] = [
     ("year", "year"),
 ];
 
-/// Calls that are replaced by something other than a call with another name.
-const OTHERS: [&str; 9] = [
-    "count_if",
-    "count_star",
-    "countif",
-    "dayname",
-    "if",
-    "monthname",
-    "percentile_disc",
-    "struct_pack",
-    "weighted_avg",
-];
-
 /// The names among these that are aggregates.
 const AGGREGATES: [&str; 17] = [
     "approx_count_distinct",
@@ -103,29 +90,6 @@ const AGGREGATES: [&str; 17] = [
 
 fn lookup<'a>(list: &[(&str, &'a str)], name: &str) -> Option<&'a str> {
     list.iter().find(|(alias, _)| *alias == name).map(|(_, here)| *here)
-}
-
-/// Whether a call is rewritten, so that its column has to keep its present name.
-pub(super) fn stands_for_another(call: &Function) -> bool {
-    let name = name_of(call);
-    let args = match &call.args {
-        FunctionArguments::List(list) => list.args.len(),
-        _ => 0,
-    };
-    match name.as_str() {
-        "date_part" | "datepart" | "date_trunc" | "datetrunc" => templates::is_of_large_unit(call),
-        "max" | "min" => args == 2,
-        "mode" => !call.within_group.is_empty(),
-        "percentile_cont" | "quantile_cont" => shares_of(call).is_some(),
-        "string_agg" => args == 1,
-        "time_bucket" => is_of_numbers(call),
-        name => {
-            lookup(&RENAMED, name).is_some()
-                || lookup(&PARTS, name).is_some()
-                || OTHERS.contains(&name)
-                || templates::is_template(call)
-        }
-    }
 }
 
 /// Whether a name is that of an aggregate with another name here.

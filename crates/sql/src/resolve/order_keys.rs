@@ -3,19 +3,21 @@
 //!
 //! Such keys become columns of their own of a query in `FROM`, around which they are left out.
 //!
-//! And places of items that it doesn't find: `SELECT max(x) - min(x) FROM t ORDER BY 1`.
+//! And places of items that it doesn't find: `SELECT max(x) - min(x) FROM t ORDER BY 1`; and expressions of a distinct query:
+//! `SELECT DISTINCT x % 2 FROM t ORDER BY x % 2`.
 
 use std::collections::HashSet;
 
 use datafusion::execution::session_state::SessionState;
 use datafusion::sql::sqlparser::ast::{
-    Expr, GroupByExpr, Ident, OrderByExpr, OrderByKind, Query, Select, SelectItem, SetExpr, TableFactor,
+    Distinct, Expr, GroupByExpr, Ident, OrderByExpr, OrderByKind, Query, Select, SelectItem, SetExpr, TableFactor,
     TableWithJoins, Value,
 };
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 
 use super::is_aggregate;
+use crate::names::{title, titled};
 use crate::walk::any_expression;
 
 /// Gives sort keys of a query their own names, if one is a column whose name an alias has.
@@ -45,6 +47,25 @@ pub(super) fn name_apart(query: &mut Query) {
     {
         std::mem::swap(&mut subquery.body, &mut query.body);
         query.body = around.body;
+    }
+}
+
+/// Replaces the keys of a distinct query that repeat an expression of its select list by the name of that column, by which alone it can be sorted.
+pub(super) fn name_repeated(select: &Select, keys: &mut [OrderByExpr]) {
+    if !matches!(select.distinct, Some(Distinct::Distinct)) {
+        return;
+    }
+    // A number is the position of an item.
+    for key in keys.iter_mut().filter(|key| !matches!(key.expr, Expr::Value(_))) {
+        let Some(text) = title(&key.expr) else { continue };
+        let name = select.projection.iter().find_map(|item| match item {
+            SelectItem::UnnamedExpr(expr) => (title(expr).as_ref() == Some(&text)).then(|| titled(text.clone())),
+            SelectItem::ExprWithAlias { expr, alias } => (title(expr).as_ref() == Some(&text)).then(|| alias.clone()),
+            _ => None,
+        });
+        if let Some(name) = name {
+            key.expr = Expr::Identifier(name);
+        }
     }
 }
 

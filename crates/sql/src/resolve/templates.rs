@@ -110,11 +110,6 @@ const OF_LISTS: [(&str, &str); 8] = [
     ("sum", "array_sum($1)"),
 ];
 
-/// Whether a call of `date_part` or `date_trunc` has one of [`LARGE_UNITS`].
-pub(super) fn is_of_large_unit(call: &Function) -> bool {
-    of_large_unit(call).is_some()
-}
-
 fn of_large_unit(call: &Function) -> Option<&'static str> {
     let is_trunc = match name_of(call).as_str() {
         "date_part" | "datepart" => false,
@@ -144,11 +139,6 @@ pub(super) fn rewrite_extract(expression: &mut Expr) -> Result<()> {
         *expression = fill_template(part, &[&super::nothing(), &value])?;
     }
     Ok(())
-}
-
-/// Whether a call has a template.
-pub(super) fn is_template(call: &Function) -> bool {
-    template_of(call).is_some()
 }
 
 fn arguments(call: &Function) -> Option<Vec<&Expr>> {

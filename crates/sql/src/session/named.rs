@@ -58,7 +58,11 @@ fn is_of_name(error: &Error) -> bool {
         Error::Store(splay_store::Error::NoSuchTable { .. } | splay_store::Error::NoSuchColumn { .. }) => true,
         Error::Statement { message } => {
             let has = |part: &str| message.contains(part);
-            has("No field named") || has("has no column") || has("Invalid function") || has("not found")
+            has("No field named")
+                || has("has no column")
+                || has("Invalid function")
+                || has("is a window function")
+                || has("not found")
         }
         _ => false,
     }

@@ -22,6 +22,7 @@ use crate::answer::Watches;
 use crate::bounds::StatementBounds;
 use crate::error::{Error, Result};
 use crate::files::FileTable;
+use crate::hints::with_hints;
 use crate::joins;
 use crate::names::{Spellings, text_in_double_quotes};
 use crate::placeholders;
@@ -181,10 +182,11 @@ pub(crate) async fn logical_plan(
 ) -> Result<(LogicalPlan, Spellings, bool)> {
     let (folded, mut spellings) = Spellings::fold(text)?;
     let rewritten = joins::rewrite(&folded).map_err(|message| Error::Statement { message })?;
-    let plan = read_only::plan(state, rewritten.as_deref().unwrap_or(&folded), rewritten.is_some()).await;
+    let parsed = rewritten.as_deref().unwrap_or(&folded);
+    let plan = read_only::plan(state, parsed, rewritten.is_some()).await;
     let (plan, written) = plan.map_err(|error| {
         let hint = text_in_double_quotes(text, &error);
-        Error::from_datafusion(error, memory_bytes).with_hint(hint)
+        with_hints(Error::from_datafusion(error, memory_bytes).with_hint(hint), parsed, state)
     })?;
     spellings.add_statement(written);
     Ok((plan, spellings, rewritten.is_some()))

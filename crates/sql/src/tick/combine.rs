@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef};
 use arrow::datatypes::{DataType, Field, Schema};
 use datafusion::common::tree_node::{Transformed, TreeNode};
-use datafusion::common::{Column, DFSchema, JoinType, ScalarValue};
+use datafusion::common::{Column, DFSchema, JoinType, NullEquality, ScalarValue};
 use datafusion::datasource::source_as_provider;
 use datafusion::error::DataFusionError;
 use datafusion::logical_expr::logical_plan::builder::build_join_schema;
@@ -14,7 +14,7 @@ use datafusion::logical_expr::logical_plan::{Filter, Join, Projection, Union};
 use datafusion::logical_expr::utils::{
     check_all_columns_from_schema, conjunction, split_conjunction, split_conjunction_owned,
 };
-use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, Operator};
+use datafusion::logical_expr::{Distinct, Expr, ExprSchemable, LogicalPlan, Operator};
 use splay_engine::{BinaryOp, Expr as TickExpr, KeyJoin, LookupTable, Plan, ValueList};
 
 use super::asof::as_text;
@@ -57,6 +57,9 @@ impl Recogniser<'_> {
             let is_left = join.join_type != JoinType::Full && is_of(&condition, join.left.schema())?;
             if is_left { of_left.push(condition) } else { remaining.push(condition) }
         }
+        if join.null_equality == NullEquality::NullEqualsNull {
+            return self.filtered_set_operation(of_left, remaining, join);
+        }
         let narrowed;
         let join = match is_plain(join, JoinType::Left)? {
             // Right rows without such a key match no row that is kept.
@@ -72,6 +75,24 @@ impl Recogniser<'_> {
         let left = with_filter(of_left, &join.left)?;
         let stage = self.join(join, &left)?;
         self.kept_of_join(stage, remaining, join)
+    }
+
+    /// `INTERSECT` or `EXCEPT` of the rows that pass conditions. Those of the right that don't pass equal no row that does.
+    fn filtered_set_operation(
+        &mut self,
+        conditions: Vec<Expr>,
+        others: Vec<Expr>,
+        join: &Join,
+    ) -> Result<Stage, UnsupportedExpr> {
+        let LogicalPlan::Distinct(Distinct::All(rows)) = join.left.as_ref() else {
+            return unknown("a filter above a join in which nulls are equal");
+        };
+        let keys = || join.on.iter().map(|(left, right)| (left, right));
+        let of_right = conditions.iter().filter_map(|condition| of_other_side(condition, keys())).collect();
+        let left = Arc::new(LogicalPlan::Distinct(Distinct::All(with_filter(conditions, rows)?)));
+        let join = Join { left, right: with_filter(of_right, &join.right)?, ..join.clone() };
+        let stage = self.join(&join, &join.left)?;
+        self.kept_of_join(stage, others, &join)
     }
 
     /// The rows of a join that pass conditions over columns of both sides.

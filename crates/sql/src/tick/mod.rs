@@ -65,6 +65,7 @@ use crate::error::{Error, Result};
 use crate::intervals;
 use crate::joins;
 use crate::names::Spellings;
+use crate::null_safe_keys;
 use crate::read_only;
 use crate::session::Parameters;
 use crate::syntax::snapshot_of;
@@ -516,7 +517,8 @@ fn recognise(
     let options = state.config_options();
     let coerced =
         dates::compute(plan).and_then(coercion::prepare).and_then(|plan| TypeCoercion::new().analyze(plan, options));
-    let plan = coerced.and_then(intervals::by_length).map_err(unknown_plan)?;
+    let coerced = coerced.and_then(intervals::by_length).and_then(null_safe_keys::keep_apart);
+    let plan = coerced.map_err(unknown_plan)?;
     crate::session::learn_columns(&plan, &mut spellings).map_err(unknown_plan)?;
     let schema = spellings.restore(&without_marks(plan.schema().as_arrow()));
     let recognised = recognise::recognise(&plan, options, false)?;

@@ -80,9 +80,15 @@ pub(super) fn shape(text: &str) -> Option<Shape> {
             && before == LiteralContext::In
             && let Some((end, list)) = list_of_literals(text, at + 1)
         {
-            shape.key.push('(');
-            take(&mut shape, &mut seen, LiteralContext::InList, &text[at..end], list);
-            shape.key.push(')');
+            match list {
+                Some(list) => {
+                    shape.key.push('(');
+                    take(&mut shape, &mut seen, LiteralContext::InList, &text[at..end], list);
+                    shape.key.push(')');
+                }
+                // The types of the items decide how they are compared.
+                None => shape.key.push_str(&text[at..end]),
+            }
             before = LiteralContext::Other;
             at = end;
             continue;
@@ -220,15 +226,14 @@ fn kind(data_type: &DataType) -> char {
     }
 }
 
-/// The list of literals of one kind that begins behind the bracket at `at`, and the position behind its end.
-fn list_of_literals(text: &str, mut at: usize) -> Option<(usize, ScalarValue)> {
+/// The list of literals that begins behind the bracket at `at`, and the position behind its end. No list, if they are of several kinds.
+fn list_of_literals(text: &str, mut at: usize) -> Option<(usize, Option<ScalarValue>)> {
     let mut values: Vec<ScalarValue> = Vec::new();
+    let mut is_mixed = false;
     loop {
         at = behind_blanks_at(text, at)?;
         let (end, value) = literal(text, at)?;
-        if values.first().is_some_and(|first| kind(&first.data_type()) != kind(&value.data_type())) {
-            return None;
-        }
+        is_mixed |= values.first().is_some_and(|first| kind(&first.data_type()) != kind(&value.data_type()));
         values.push(value);
         at = behind_blanks_at(text, end)?;
         match text.as_bytes().get(at)? {
@@ -237,8 +242,11 @@ fn list_of_literals(text: &str, mut at: usize) -> Option<(usize, ScalarValue)> {
             _ => return None,
         }
     }
+    if is_mixed {
+        return Some((at + 1, None));
+    }
     let data_type = values.first()?.data_type();
-    Some((at + 1, ScalarValue::List(ScalarValue::new_list(&values, &data_type, true))))
+    Some((at + 1, Some(ScalarValue::List(ScalarValue::new_list(&values, &data_type, true)))))
 }
 
 /// The end and the value of the literal at `at`.

@@ -2,7 +2,7 @@
 //!
 //! - An uncorrelated scalar query is a constant: `x < (SELECT max(y) FROM t)`.
 //! - An uncorrelated query in `IN` is a list of its distinct values.
-//! - A scalar query split_correlation by one equality is grouped by that key and looked up: `x = (SELECT min(y) FROM t WHERE
+//! - A scalar query correlated by one equality is grouped by that key and looked up: `x = (SELECT min(y) FROM t WHERE
 //!   t.k = o.k)`. It must consist of aggregates that are null for no rows, or of an expression that is null if they
 //!   are, because rows without a group get null. A plain count is 0 for these.
 //! - `EXISTS` of a query correlated by equalities alone tests whether the key, or the keys together, are in the list
@@ -23,6 +23,7 @@ use super::combine::groups_by;
 use super::convert::{UnsupportedExpr, unknown};
 use super::recognise::{LookupSource, Recogniser, Stage};
 use crate::pushdown::is_text;
+use crate::query_values::has_row;
 
 /// Aggregates that are null for no rows.
 const NULL_OF_NOTHING: [&str; 8] = ["min", "max", "sum", "avg", "med", "median", "stddev", "var"];
@@ -144,6 +145,9 @@ impl Recogniser<'_> {
 
     /// Whether a correlated query has a row, by its equalities with outer columns. A null key equals none.
     fn exists(&mut self, query: &Subquery, schema: &DFSchema) -> Result<TickExpr, UnsupportedExpr> {
+        if has_row(&query.subquery) {
+            return unknown("EXISTS of a query that always has a row");
+        }
         let CorrelatedQuery { plan, pairs } = split_correlation(without_outputs(&query.subquery), schema)?;
         self.keys_among(&pairs, schema, &plan)
     }
@@ -155,7 +159,7 @@ impl Recogniser<'_> {
         schema: &DFSchema,
     ) -> Result<Option<AsofJoin>, UnsupportedExpr> {
         let Expr::Exists(of) = condition else { return Ok(None) };
-        if of.subquery.outer_ref_columns.is_empty() {
+        if of.subquery.outer_ref_columns.is_empty() || has_row(&of.subquery.subquery) {
             return Ok(None);
         }
         let Ok(CorrelatedQuery { plan, pairs }) = split_correlation(without_outputs(&of.subquery.subquery), schema)

@@ -113,7 +113,7 @@ fn the_first_user_is_a_superuser() {
     let folder = tempfile::tempdir().unwrap();
     let database = Database::create(folder.path().join("db")).unwrap();
     let session = Session::new(database, SessionSettings::default()).unwrap();
-    assert!(error_text(&session, "create user ann").contains("the first user is made with SUPERUSER"));
+    assert!(error_text(&session, "create user ann").contains("make the first user with SUPERUSER"));
     gives(&session, "create user ann superuser", "CREATE ROLE|0|null");
 }
 

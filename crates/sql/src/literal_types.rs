@@ -1,0 +1,127 @@
+//! Literals take the type of what they stand beside, as in PostgreSQL and DuckDB, where DataFusion 55.2 looks for a type that both have.
+//!
+//! - A float in a list for whole numbers: `i IN (1.5, 9007199254740993)` compares whole numbers, and no whole number is 1.5. DataFusion compares floats,
+//!   of which one stands for several whole numbers beyond 2^53, or decimals, which don't hold all floats.
+//! - `i BETWEEN 0.5 AND 9007199254740993` is `i >= 0.5 AND i <= 9007199254740993`, for the same reason.
+//! - A text in a list for booleans: `b IN ('t')`.
+//!
+//! Texts beside times and booleans elsewhere: `date_times.rs` and `corrected_scalars.rs` of `functions`.
+
+use arrow::datatypes::DataType;
+use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
+use datafusion::common::{DFSchema, Result, ScalarValue};
+use datafusion::logical_expr::expr::{Between, InList};
+use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan};
+use splay_functions::walk::{Walk, WalkPlan};
+
+use crate::numbers::{rewritten, schema_below};
+
+/// The plan with literals in the types of what they stand beside.
+pub(crate) fn take_types(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let mut has_any = false;
+    plan.walk_steps(|node| {
+        let schema = schema_below(node);
+        node.walk_expressions(|expr| {
+            has_any |= expr.exists(|part| Ok(other_type(part, &schema).is_some()))?;
+            Ok(if has_any { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+        })
+    })?;
+    if has_any { rewritten(plan, |node, _| Ok(Transformed::no(node)), typed) } else { Ok(plan) }
+}
+
+/// The type that literals of an expression get.
+fn other_type(expr: &Expr, schema: &DFSchema) -> Option<DataType> {
+    match expr {
+        Expr::InList(InList { expr, list, .. }) => {
+            let has_float = list.iter().any(|item| float_literal(item).is_some());
+            let has_text = list.iter().any(is_text_literal);
+            let of = (has_float || has_text).then(|| expr.get_type(schema).ok())??;
+            (has_float && of.is_integer() || has_text && of == DataType::Boolean).then_some(of)
+        }
+        Expr::Between(Between { expr, low, high, .. }) => {
+            let floats = [low, high].into_iter().filter(|bound| is_float_literal(bound)).count();
+            let of = (floats > 0).then(|| expr.get_type(schema).ok())??;
+            (of == DataType::UInt64 || of.is_integer() && floats == 1).then_some(of)
+        }
+        _ => None,
+    }
+}
+
+fn is_text_literal(expr: &Expr) -> bool {
+    matches!(expr, Expr::Literal(ScalarValue::Utf8(Some(_)), _))
+}
+
+fn is_float_literal(expr: &Expr) -> bool {
+    matches!(expr, Expr::Literal(ScalarValue::Float64(Some(_)), _))
+}
+
+fn float_literal(expr: &Expr) -> Option<f64> {
+    match expr {
+        Expr::Literal(ScalarValue::Float64(value), None) => *value,
+        _ => None,
+    }
+}
+
+fn typed(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let Some(of) = other_type(&expr, schema) else { return Ok(Transformed::no(expr)) };
+    let typed = |part: Expr| if is_text_literal(&part) { part.cast_to(&of, schema) } else { Ok(part) };
+    Ok(Transformed::yes(match expr {
+        Expr::InList(InList { expr, list, negated }) if of.is_integer() => whole_numbers(*expr, list, negated, &of),
+        Expr::InList(InList { expr, list, negated }) => {
+            Expr::InList(InList { expr, list: list.into_iter().map(typed).collect::<Result<_>>()?, negated })
+        }
+        Expr::Between(Between { expr, negated, low, high }) => {
+            let is_between = expr.as_ref().clone().gt_eq(*low).and(expr.lt_eq(*high));
+            if negated { Expr::Not(Box::new(is_between)) } else { is_between }
+        }
+        other => other,
+    }))
+}
+
+/// The list for whole numbers with its floats as whole numbers. Without those that no whole number equals; if no other is left, one of them is compared.
+fn whole_numbers(expr: Expr, list: Vec<Expr>, negated: bool, of: &DataType) -> Expr {
+    let first = list.first().cloned();
+    let items = list.into_iter().filter_map(|item| match float_literal(&item) {
+        Some(value) => whole_number(value, of).map(|value| Expr::Literal(value, None)),
+        None => Some(item),
+    });
+    let items: Vec<Expr> = items.collect();
+    match first {
+        Some(first) if items.is_empty() && negated => expr.not_eq(first),
+        Some(first) if items.is_empty() => expr.eq(first),
+        _ => Expr::InList(InList { expr: Box::new(expr), list: items, negated }),
+    }
+}
+
+/// The whole number that a float is, if a type has it.
+fn whole_number(value: f64, of: &DataType) -> Option<ScalarValue> {
+    // Below the second power of two, since the largest numbers are no floats.
+    let is_in = |low: f64, above: f64| value.trunc() == value && value >= low && value < above;
+    match of {
+        DataType::UInt64 => is_in(0.0, 2f64.powi(64)).then_some(ScalarValue::UInt64(Some(value as u64))),
+        _ => is_in(-2f64.powi(63), 2f64.powi(63)).then_some(ScalarValue::Int64(Some(value as i64))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn floats_are_whole_numbers_within_the_range_of_a_type() {
+        let whole = |value, of: &DataType| whole_number(value, of).map(|value| value.to_string());
+        for (value, signed, unsigned) in [
+            (-0.0, Some("0"), Some("0")),
+            (1.5, None, None),
+            (f64::NAN, None, None),
+            (f64::INFINITY, None, None),
+            (-1.0, Some("-1"), None),
+            (9_223_372_036_854_775_808.0, None, Some("9223372036854775808")),
+            (-9_223_372_036_854_775_808.0, Some("-9223372036854775808"), None),
+            (18_446_744_073_709_551_616.0, None, None),
+        ] {
+            assert_eq!(whole(value, &DataType::Int64).as_deref(), signed, "{value}");
+            assert_eq!(whole(value, &DataType::UInt64).as_deref(), unsigned, "{value}");
+        }
+    }
+}
