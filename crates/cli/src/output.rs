@@ -21,7 +21,7 @@ use crate::args::OutputFormat;
 use crate::print;
 use crate::progress::LineEnd;
 use crate::rows::Rows;
-use crate::size::Thousands;
+use crate::size::{Counted, Thousands};
 use chart::{CharacterStyle, ChartOptions, Drawing};
 use fitted_table::{fit, vertical};
 use target::Target;
@@ -37,11 +37,14 @@ pub struct DisplayOptions {
     pub is_vertical: bool,
     /// Whether charts have ASCII characters only.
     pub is_ascii: bool,
+    /// How all rows are asked for, for the note that some aren't shown.
+    pub all_rows: &'static str,
 }
 
 impl DisplayOptions {
     /// All of it, on no terminal.
-    pub const ALL: DisplayOptions = DisplayOptions { rows: 0, size: None, is_vertical: false, is_ascii: false };
+    pub const ALL: DisplayOptions =
+        DisplayOptions { rows: 0, size: None, is_vertical: false, is_ascii: false, all_rows: "" };
 }
 
 /// Characters of a line and lines of standard output, if that is a terminal.
@@ -170,10 +173,10 @@ fn table(
     if shown_batches.is_empty() {
         shown_batches.push(RecordBatch::new_empty(Arc::clone(schema)));
     }
-    let mut notes = vec![format!("{} row{}", Thousands(rows), if rows == 1 { "" } else { "s" })];
+    let mut notes = vec![Counted(rows, "row").to_string()];
     let rest = rows - shown_rows as u64;
     if rest > 0 {
-        notes.push(format!("{} not shown (--rows 0 shows all)", Thousands(rest)));
+        notes.push(format!("{} not shown ({} shows all)", Thousands(rest), shown.all_rows));
     }
     if shown.is_vertical {
         write!(sink, "{}", vertical(schema, &shown_batches)?)?;

@@ -24,7 +24,7 @@ use splay_store::SelectedCount;
 
 use crate::commands::changes::settle;
 use crate::commands::place::{json_error, runtime};
-use crate::size::{HumanBytes, Thousands};
+use crate::size::{Counted, HumanBytes, Thousands};
 
 /// How often a statement that runs looks whether it was interrupted.
 const INTERVAL: Duration = Duration::from_millis(50);
@@ -87,7 +87,7 @@ impl Source {
                 };
                 Ok(StartedStatement::Local { answer: Box::new(answer), stopped, progress })
             }
-            Source::Server(client) => ask(client, text, values),
+            Source::Server(client) => ask(client, text, values, stopped),
         }
     }
 
@@ -147,8 +147,14 @@ impl StartedStatement<'_> {
     }
 }
 
-/// Sends a statement to a server and takes its answer as a stream of Arrow.
-fn ask(client: &Client, text: &str, values: &HashMap<String, ScalarValue>) -> Result<StartedStatement<'static>> {
+/// Sends a statement to a server and takes its answer as a stream of Arrow. Once `stopped` is set, the connection is closed, which ends the
+/// statement there.
+fn ask(
+    client: &Client,
+    text: &str,
+    values: &HashMap<String, ScalarValue>,
+    stopped: &AtomicBool,
+) -> Result<StartedStatement<'static>> {
     let mut request = json!({"sql": text, "format": "arrow"});
     if !values.is_empty() {
         let values: Result<serde_json::Map<String, Value>> =
@@ -156,7 +162,17 @@ fn ask(client: &Client, text: &str, values: &HashMap<String, ScalarValue>) -> Re
         request["params"] = Value::Object(values?);
     }
     let start = Instant::now();
-    let answer = runtime()?.block_on(client.post_json("/query", request.to_string().into()))?;
+    let answer = runtime()?.block_on(async {
+        let interrupted = async {
+            while !stopped.load(Ordering::Relaxed) {
+                tokio::time::sleep(INTERVAL).await;
+            }
+        };
+        tokio::select! {
+            answer = client.post_statement("/query", request.to_string().into()) => answer.map_err(anyhow::Error::from),
+            () = interrupted => Err(anyhow::Error::from(splay_sql::Error::Cancelled)),
+        }
+    })?;
     if answer.status >= 300 {
         return Err(json_error(&answer));
     }
@@ -258,12 +274,12 @@ fn value_of(text: &str) -> ScalarValue {
 fn stats_line(stats: &StatementStats) -> String {
     let ratio = |count: SelectedCount| format!("{}/{}", Thousands(count.selected), Thousands(count.total));
     format!(
-        "{:.3} ms ({:.3} planning, {:.3} execution) | {} rows | scanned {}, {} | kept: partitions {}, symbols {}, blocks {} | \
+        "{:.3} ms ({:.3} planning, {:.3} execution) | {} | scanned {}, {} | kept: partitions {}, symbols {}, blocks {} | \
          peak {} in operators, {} in the process",
         (stats.planning + stats.execution).as_secs_f64() * 1e3,
         stats.planning.as_secs_f64() * 1e3,
         stats.execution.as_secs_f64() * 1e3,
-        Thousands(stats.rows_returned),
+        Counted(stats.rows_returned, "row"),
         Thousands(stats.rows_scanned),
         HumanBytes(stats.bytes_scanned),
         ratio(stats.selection.partitions),
@@ -290,4 +306,27 @@ pub fn process_bytes(name: &str) -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix(name))?;
     Some(line.trim().trim_end_matches(" kB").parse::<u64>().ok()? * 1024)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    #[test]
+    fn a_statement_on_a_server_ends_when_it_is_interrupted() {
+        let server = TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = Client::new(&format!("http://{}", server.local_addr().unwrap()), None, None).unwrap();
+        let stopped = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let asked = scope.spawn(|| ask(&client, "select 1", &HashMap::new(), &stopped).map(drop));
+            // The server takes the statement and never answers.
+            let _connection = server.accept().unwrap();
+            stopped.store(true, Ordering::Relaxed);
+            let error = asked.join().unwrap().unwrap_err();
+            assert!(matches!(error.downcast_ref(), Some(splay_sql::Error::Cancelled)), "{error}");
+        });
+    }
 }

@@ -2,6 +2,8 @@
 
 use std::fmt::{Display, Formatter};
 
+pub use splay_store::{Counted, Thousands};
+
 /// Bytes for people, in powers of 1,000 as disks and networks are sold.
 pub struct HumanBytes(pub u64);
 
@@ -18,22 +20,6 @@ impl Display for HumanBytes {
     }
 }
 
-/// A number with its thousands apart.
-pub struct Thousands(pub u64);
-
-impl Display for Thousands {
-    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
-        let digits = self.0.to_string();
-        for (position, digit) in digits.chars().enumerate() {
-            if position > 0 && (digits.len() - position).is_multiple_of(3) {
-                write!(f, ",")?;
-            }
-            write!(f, "{digit}")?;
-        }
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -41,7 +27,5 @@ mod tests {
     #[test]
     fn sizes_are_written() {
         assert_eq!(HumanBytes(1_650_000_000).to_string(), "1.65 GB");
-        assert_eq!(Thousands(1_234_567).to_string(), "1,234,567");
-        assert_eq!(Thousands(12).to_string(), "12");
     }
 }

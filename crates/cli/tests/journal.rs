@@ -51,7 +51,7 @@ fn damage_is_shown_and_accepted() {
     let database = captured("damage");
     let path = database.to_str().unwrap();
     let (is_sound, output) = splay(&["verify", path], "");
-    assert!(is_sound && output.contains("journal: 1 files"), "{output}");
+    assert!(is_sound && output.contains("journal: 1 file,"), "{output}");
     let (_, output) = splay(&["journal", "inspect", path], "");
     assert!(
         output.contains("catalog   sound") && output.contains("00000001.jnl") && output.contains("400"),
@@ -70,7 +70,7 @@ fn damage_is_shown_and_accepted() {
     let (is_started, output) = splay(&["roll", path], "");
     assert!(is_started && output.contains("the journal has lost something: 00000001.jnl is damaged"), "{output}");
     let (_, output) = splay(&["tick", "status", path], "");
-    assert!(output.contains("1 losses of the journal"), "{output}");
+    assert!(output.contains("1 loss of the journal"), "{output}");
     let (_, output) = splay(&["journal", "inspect", path, "--format", "json"], "");
     let report: serde_json::Value = serde_json::from_str(&output).unwrap();
     assert_eq!(
@@ -80,7 +80,7 @@ fn damage_is_shown_and_accepted() {
     );
     assert!(!splay(&["verify", path], "").0);
     let (is_done, output) = splay(&["journal", "accept", path], "");
-    assert!(is_done && output.contains("accepted 1 losses"), "{output}");
+    assert!(is_done && output.contains("accepted 1 loss"), "{output}");
     let (is_sound, output) = splay(&["verify", path], "");
     assert!(is_sound, "{output}");
     // Readers pass over it, too. The batch's rows are in the table's files.

@@ -1,4 +1,4 @@
-//! What `splay sql` makes of a folder without a database.
+//! What the command makes of folders without a database, of files and addresses in their place, and of rows, dates and commits that aren't there.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use std::path::{Path, PathBuf};
@@ -60,6 +60,106 @@ fn other_statements_make_no_database_and_the_error_names_the_ways() {
         }
         assert!(!folder.exists(), "{text}");
     }
+}
+
+/// Regression: `splay load http://127.0.0.1:7750 trade trades.csv` loaded into the folder `http:`.
+#[test]
+fn an_address_is_no_folder() {
+    let folder = folder("sql-address");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("trades.csv"), "time,sym,price\n2024-03-01 10:00:00,A,1.5\n").unwrap();
+    let run = |arguments: &[&str]| {
+        let done = Command::new(env!("CARGO_BIN_EXE_splay")).current_dir(&folder).args(arguments).output().unwrap();
+        (done.status.success(), String::from_utf8(done.stderr).unwrap())
+    };
+    let (is_done, said) = run(&["load", "market", "trade", "trades.csv"]);
+    assert!(is_done, "{said}");
+    let server = "http://127.0.0.1:17750";
+    let refused: &[&[&str]] = &[
+        &["load", server, "trade", "trades.csv"],
+        &["load", server, "trade", "trades.csv", "--dry-run"],
+        &["tables", server],
+        &["describe", server, "trade"],
+        &["verify", server],
+        &["serve", server],
+        &["roll", server],
+        &["compact", server, "trade"],
+        &["maintain", server],
+        &["loads", server, "trade"],
+        &["undo", server, "trade", "1"],
+        &["delete", server, "trade", "--date", "2024-03-01"],
+        &["alter", server, "trade", "rename", "quote"],
+        &["journal", "inspect", server],
+        &["audit", "verify", server],
+        &["backup", server, "copy"],
+        &["backup", "market", "https://host/copy"],
+        &["backup", "--verify", server],
+        &["restore", server, "copy"],
+        &["export", server, "trade", "--to", "files"],
+        &["export", "market", "trade", "--to", "s3://bucket/files"],
+        &["export", "market", "trade", "--to", "s3://bucket/files", "--format", "csv"],
+        &["gen", "taq", "--out", "s3://bucket/taq"],
+        &["sql", "ftp://host", "select 1"],
+        &["sql", "ftp://host", CREATE],
+    ];
+    for arguments in refused {
+        let (is_done, said) = run(arguments);
+        assert!(!is_done && said.contains("is an address, and this takes a folder"), "{arguments:?}: {said}");
+        assert!(said.contains("`splay sql`"), "{arguments:?}: {said}");
+    }
+    let mut names: Vec<_> = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    names.sort();
+    assert_eq!(names, ["market", "trades.csv"]);
+}
+
+#[test]
+fn a_file_and_an_address_without_its_scheme_are_no_folders() {
+    let folder = folder("sql-file");
+    std::fs::create_dir_all(&folder).unwrap();
+    let file = folder.join("t.csv");
+    std::fs::write(&file, "time,price\n2024-03-04,1\n").unwrap();
+    for text in ["select 1", CREATE] {
+        let (is_done, _, said) = sql(&file, text);
+        assert!(!is_done && said.contains("is a file, and a database is a folder"), "{said}");
+        let (is_done, _, said) = sql(Path::new("127.0.0.1:7750"), text);
+        assert!(!is_done && said.contains("http://127.0.0.1:7750"), "{said}");
+        assert!(!Path::new("127.0.0.1:7750").exists());
+    }
+}
+
+/// What another command prints.
+fn splay(arguments: &[&str]) -> (bool, String, String) {
+    let done = Command::new(env!("CARGO_BIN_EXE_splay")).args(arguments).output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (done.status.success(), text(done.stdout), text(done.stderr))
+}
+
+#[test]
+fn dates_are_those_of_the_rows_and_refusals_say_why() {
+    let folder = folder("sql-dates");
+    let text = "create table bar (time timestamp, sym symbol) partition by year; \
+                insert into bar values ('2017-09-05 10:00', 'A'), ('2023-09-06 11:00', 'B'); \
+                create table venue (mic symbol primary key, name text)";
+    let (is_done, _, said) = sql(&folder, text);
+    assert!(is_done, "{said}");
+    let database = folder.to_str().unwrap();
+    let (_, listed, said) = splay(&["tables", database]);
+    assert!(listed.contains("2017-09-05 to 2023-09-06"), "{listed}{said}");
+    let (is_done, _, said) = splay(&["delete", database, "venue", "--date", "2024-03-04"]);
+    assert!(!is_done && said.contains("venue is a reference table, which has no dates"), "{said}");
+    let (_, deleted, said) = splay(&["delete", database, "bar", "--symbols", "a"]);
+    assert!(deleted.contains("no row matches; nothing has changed (ibm and IBM are two symbols)"), "{deleted}{said}");
+    let (is_done, _, said) = splay(&["undo", database, "bar", "99"]);
+    assert!(!is_done && said.contains("there is none of that number: the last is"), "{said}");
+    let (is_done, _, said) = sql(&folder, "select * from bar at time '2001-01-01'");
+    assert!(
+        !is_done && said.contains("can be read as it was after commits") && said.contains("not before them"),
+        "{said}"
+    );
+    let file = folder.with_extension("txt");
+    std::fs::write(&file, "x").unwrap();
+    let (is_done, _, said) = splay(&["export", database, "bar", "--to", file.to_str().unwrap()]);
+    assert!(!is_done && said.contains("is a file: --to names a folder"), "{said}");
 }
 
 #[test]

@@ -4,7 +4,6 @@
 //! - An answer is read as a whole, up to a limit. If no answer arrives, the effect of the request is unknown.
 
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::{Body, to_bytes};
@@ -13,20 +12,23 @@ use axum::http::{Method, Request, Uri, header};
 use bytes::Bytes;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::task::AbortHandle;
 use tokio_rustls::TlsConnector;
 
+use crate::authority::{connector, handshake_fault};
 use crate::error::{Error, Result};
 
 /// Bytes of an answer.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
 
-/// For a request and its answer.
+/// For a request and its answer, but for statements.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// For a statement and its answer. The server's own limit ends it long before.
+const STATEMENT_PATIENCE: Duration = Duration::from_secs(24 * 3600);
 
 /// For a connection.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(10);
@@ -57,19 +59,13 @@ pub struct HttpAnswer {
 }
 
 impl Client {
-    /// A client of the server at `url`, such as `http://127.0.0.1:7750`. `authority` is a PEM file of the certificates that vouch for
-    /// the server's, needed for `https`.
+    /// A client of the server at `url`, such as `http://127.0.0.1:7750`. For `https`, `authority` is a PEM file of the certificates that vouch for
+    /// the server's, or its own; without it those of the system do.
     ///
     /// # Errors
     /// [`Error::Setting`] for an address that is none; [`Error::Tls`] for a file without certificates.
     pub fn new(url: &str, token: Option<String>, authority: Option<&Path>) -> Result<Client> {
-        Client::with_roots(url, token, || {
-            let authority = authority.ok_or_else(|| Error::Setting {
-                setting: url.to_owned(),
-                reason: "needs a certificate that vouches for the server".to_owned(),
-            })?;
-            connector(authority)
-        })
+        Client::with_roots(url, token, || connector(authority, "--authority"))
     }
 
     /// The same with the certificate authority of the server, which is needed for TLS.
@@ -99,7 +95,7 @@ impl Client {
     /// Asks for what is at a path.
     ///
     /// # Errors
-    /// [`Error::Unreachable`].
+    /// [`Error::Unreachable`]; [`Error::Protocol`].
     pub async fn get(&self, path: &str) -> Result<HttpAnswer> {
         self.request(Method::GET, path, None, Body::empty()).await
     }
@@ -112,10 +108,19 @@ impl Client {
         self.request(Method::POST, path, Some("application/json"), Body::from(body)).await
     }
 
+    /// Sends a statement as JSON to a path, and waits for it as long as the server lets it run. The statement ends if this is dropped.
+    ///
+    /// # Errors
+    /// Those of [`Client::post`].
+    pub async fn post_statement(&self, path: &str, body: Bytes) -> Result<HttpAnswer> {
+        let head = self.head(Method::POST, path, Some("application/json"));
+        self.exchange(head, Body::from(body), ANSWER_BYTES_MAX, STATEMENT_PATIENCE).await
+    }
+
     /// Sends a body to a path.
     ///
     /// # Errors
-    /// [`Error::Unreachable`]: the body was not taken, or perhaps it was.
+    /// [`Error::Unreachable`]: the body was not taken, or perhaps it was; [`Error::Protocol`].
     pub async fn post(&self, path: &str, body: Bytes) -> Result<HttpAnswer> {
         self.request(Method::POST, path, None, Body::from(body)).await
     }
@@ -133,7 +138,7 @@ impl Client {
     /// Sends a request with a head of [`Client::head`]. An answer that sends it elsewhere is an answer.
     ///
     /// # Errors
-    /// [`Error::Unreachable`].
+    /// [`Error::Unreachable`]; [`Error::Protocol`].
     pub(crate) async fn exchange(
         &self,
         head: Builder,
@@ -149,11 +154,16 @@ impl Client {
     }
 
     /// Waits for an exchange within a time.
-    async fn within<T>(&self, patience: Duration, exchange: impl Future<Output = Result<T, String>>) -> Result<T> {
-        let unreachable = |reason: String| Error::Unreachable { url: self.url.clone(), reason };
+    async fn within<T>(&self, patience: Duration, exchange: impl Future<Output = Result<T, Fault>>) -> Result<T> {
+        let url = || self.url.clone();
         match tokio::time::timeout(patience, exchange).await {
-            Ok(answered) => answered.map_err(unreachable),
-            Err(_) => Err(unreachable(format!("no answer within {} s", patience.as_secs()))),
+            Ok(answered) => answered.map_err(|fault| match fault {
+                Fault::NoAnswer(reason) => Error::Unreachable { url: url(), reason },
+                Fault::Protocol(reason) => Error::Protocol { url: url(), reason },
+            }),
+            Err(_) => {
+                Err(Error::Unreachable { url: url(), reason: format!("no answer within {} s", patience.as_secs()) })
+            }
         }
     }
 
@@ -171,7 +181,7 @@ impl Client {
         request
     }
 
-    async fn open(&self) -> Result<OpenConnection, String> {
+    async fn open(&self) -> Result<OpenConnection, Fault> {
         let connected = TcpStream::connect((self.host.as_str(), self.port));
         let connected = tokio::time::timeout(CONNECT_PATIENCE, connected).await;
         let stream = connected.map_err(|_| "no connection".to_owned())?.map_err(|error| error.to_string())?;
@@ -179,10 +189,39 @@ impl Client {
         match &self.tls {
             None => OpenConnection::over(stream).await,
             Some((connector, name)) => {
-                OpenConnection::over(connector.connect(name.clone(), stream).await.map_err(|error| error.to_string())?)
-                    .await
+                let stream = connector.connect(name.clone(), stream).await.map_err(|error| {
+                    let fault = handshake_fault(&error, &self.host);
+                    fault.map_or_else(|| Fault::NoAnswer(error.to_string()), Fault::Protocol)
+                })?;
+                OpenConnection::over(stream).await
             }
         }
+    }
+}
+
+/// Why there is no answer of HTTP.
+#[derive(Debug)]
+enum Fault {
+    /// None came.
+    NoAnswer(String),
+    /// The server speaks otherwise, or isn't trusted.
+    Protocol(String),
+}
+
+impl Fault {
+    fn of(error: hyper::Error) -> Fault {
+        if error.is_parse() && !error.is_parse_too_large() {
+            return Fault::Protocol(format!(
+                "not as HTTP does ({error}): a server with TLS has an address with https://"
+            ));
+        }
+        Fault::NoAnswer(error.to_string())
+    }
+}
+
+impl From<String> for Fault {
+    fn from(reason: String) -> Fault {
+        Fault::NoAnswer(reason)
     }
 }
 
@@ -197,7 +236,7 @@ impl Connection {
     /// Sends a body of JSON to a path. It may be sent twice, where the connection ends under it.
     ///
     /// # Errors
-    /// [`Error::Unreachable`].
+    /// [`Error::Unreachable`]; [`Error::Protocol`].
     pub async fn post_json(
         &mut self,
         path: &str,
@@ -242,39 +281,15 @@ impl Drop for OpenConnection {
 }
 
 impl OpenConnection {
-    async fn over(stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) -> Result<OpenConnection, String> {
-        let (sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(|error| error.to_string())?;
+    async fn over(stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) -> Result<OpenConnection, Fault> {
+        let (sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(Fault::of)?;
         Ok(OpenConnection { sender, driven: tokio::spawn(connection).abort_handle() })
     }
 
-    async fn send(&mut self, request: Request<Body>, bytes_max: usize) -> Result<HttpAnswer, String> {
-        let answered = self.sender.send_request(request).await.map_err(|error| error.to_string())?;
+    async fn send(&mut self, request: Request<Body>, bytes_max: usize) -> Result<HttpAnswer, Fault> {
+        let answered = self.sender.send_request(request).await.map_err(Fault::of)?;
         let (head, body) = answered.into_parts();
         let body = to_bytes(Body::new(body), bytes_max).await.map_err(|error| error.to_string())?;
         Ok(HttpAnswer { status: head.status.as_u16(), body })
     }
-}
-
-/// TLS with servers that one of the certificates in a PEM file vouches for.
-///
-/// # Errors
-/// [`Error::Tls`] for a file without certificates.
-pub(crate) fn connector(authority: &Path) -> Result<TlsConnector> {
-    let wrong = |reason: String| Error::Tls { path: authority.to_path_buf(), reason };
-    let certificates = CertificateDer::pem_file_iter(authority)
-        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
-        .map_err(|error| wrong(error.to_string()))?;
-    let mut roots = rustls::RootCertStore::empty();
-    // A system's list may have old ones that can't be read.
-    roots.add_parsable_certificates(certificates);
-    if roots.is_empty() {
-        return Err(wrong("it holds no certificate".to_owned()));
-    }
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = rustls::ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(|error| wrong(error.to_string()))?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    Ok(TlsConnector::from(Arc::new(config)))
 }

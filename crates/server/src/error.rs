@@ -72,6 +72,15 @@ pub enum Error {
         reason: String,
     },
 
+    /// A server answered, but its certificate isn't trusted, or it speaks another protocol. It did nothing.
+    #[error("{url} answered, but {reason}")]
+    Protocol {
+        /// Its address.
+        url: String,
+        /// Why.
+        reason: String,
+    },
+
     /// The system gives no random bytes.
     #[error("the system gives no random bytes: {reason}")]
     Random {

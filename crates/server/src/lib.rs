@@ -21,6 +21,7 @@
 mod appends;
 mod audit;
 mod auth;
+mod authority;
 mod callers;
 mod cancellation;
 mod capture_metrics;

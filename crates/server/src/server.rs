@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use splay_sql::{Session, SessionSettings};
 use splay_store::Database;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::{Semaphore, watch};
 
 use crate::appends::Appends;
@@ -65,6 +65,28 @@ impl Server {
     /// [`Error::Tls`], [`Error::Io`].
     pub async fn bind(settings: Settings, database: Database, ingest: Option<Arc<dyn Ingest>>) -> Result<Server> {
         Server::bind_any(settings, database, ingest, None).await
+    }
+
+    /// Checks, before capture begins, what would let [`Server::bind`] fail: certificate, key, and addresses that are taken. A start of capture
+    /// that serves nothing would leave a journal file.
+    ///
+    /// # Errors
+    /// [`Error::Tls`], [`Error::Bind`].
+    pub fn check(settings: &Settings) -> Result<()> {
+        if let Some(tls) = &settings.tls {
+            tls::acceptor(tls, Version::One.protocol())?;
+        }
+        let (http, flight, postgres) = (settings.http.address, settings.flight.address, settings.postgres.address);
+        let line = settings.line.address.unwrap_or(Address::Off);
+        for (listener, address) in [("http", http), ("flight", flight), ("postgres", postgres), ("line", line)] {
+            if let Address::At(address) = address {
+                // Without listening, so that no client connects.
+                let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() };
+                let bound = socket.and_then(|socket| socket.set_reuseaddr(true).and_then(|()| socket.bind(address)));
+                bound.map_err(|source| Error::Bind { listener, address, source })?;
+            }
+        }
+        Ok(())
     }
 
     /// Like [`Server::bind`], for a server that only reads and whose subscribers share one replay, which begins with the first of them.

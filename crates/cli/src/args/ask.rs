@@ -90,7 +90,7 @@ pub struct PlaceArguments {
     /// File with the token for the server; default: the variable SPLAY_TOKEN
     #[arg(long, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
-    /// PEM file of the certificate authority of the server; required for https
+    /// PEM file that vouches for the server; default: the system's list
     #[arg(long, value_name = "FILE")]
     pub authority: Option<PathBuf>,
 }

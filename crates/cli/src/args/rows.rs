@@ -48,6 +48,9 @@ pub struct LoadArguments {
     /// Load files again that were loaded before
     #[arg(long)]
     pub again: bool,
+    /// Pass over files that were loaded before, which are known by their content
+    #[arg(long, conflicts_with = "again")]
+    pub skip_loaded: bool,
     /// How a row of a reference table is handled if the table has a row with its key
     #[arg(long, value_enum, value_name = "WHAT", default_value = "refuse")]
     pub on_conflict: OnConflictArgument,

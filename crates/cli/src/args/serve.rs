@@ -31,7 +31,7 @@ pub struct ServeArguments {
     /// Address for line protocol over TCP (port 0: a free one), or off; overrides the settings
     #[arg(long, value_name = "ADDRESS")]
     pub line: Option<Address>,
-    /// Accept no rows, so that other processes may load; the database must exist
+    /// Accept no rows: another process may capture; the database must exist
     #[arg(long)]
     pub read_only: bool,
     /// Follow the server at this address: keep a copy of its database and answer statements; take rows once promoted
@@ -40,7 +40,7 @@ pub struct ServeArguments {
     /// File with the token for the server that is followed; default: the variable SPLAY_TOKEN
     #[arg(long, value_name = "FILE", requires = "follow")]
     pub follow_token_file: Option<PathBuf>,
-    /// PEM file of the certificate authority of the server that is followed; required for https
+    /// PEM file that vouches for that server; default: the system's list
     #[arg(long, value_name = "FILE", requires = "follow")]
     pub follow_authority: Option<PathBuf>,
     /// Folder to which a former leader is backed up if it has rows that its new leader lacks

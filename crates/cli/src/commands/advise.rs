@@ -10,7 +10,7 @@ use crate::args::{AdviceFormat, AdviseArguments, OutputFormat};
 use crate::output::{self, DisplayOptions};
 use crate::print::say;
 use crate::rows::Rows;
-use crate::size::{HumanBytes, Thousands};
+use crate::size::{Counted, HumanBytes};
 
 /// What isn't a column.
 const BESIDE: &str = "(beside columns)";
@@ -50,13 +50,13 @@ fn table(database: &Database, name: &str) -> Result<Table> {
 
 fn show(arguments: &AdviseArguments, advice: &Advice) -> Result<()> {
     say!(
-        "{}: {} rows in {} segments, {} with indexes; measured: {} rows of {} segments",
+        "{}: {} in {}, {} with indexes; measured: {} of {}",
         advice.table,
-        Thousands(advice.rows),
-        Thousands(advice.segments as u64),
+        Counted(advice.rows, "row"),
+        Counted(advice.segments as u64, "segment"),
         HumanBytes(advice.bytes),
-        Thousands(advice.rows_sampled),
-        Thousands(advice.segments_sampled as u64)
+        Counted(advice.rows_sampled, "row"),
+        Counted(advice.segments_sampled as u64, "segment")
     )?;
     if advice.rules.is_empty() {
         for reason in &advice.reasons {

@@ -6,11 +6,11 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use splay_store::audit::{self, AuditFilter, AuditKey, Verification};
-use splay_store::storage::LocalStorage;
+use splay_store::storage::{LocalStorage, refuse_address};
 
 use crate::args::{AuditShowArguments, AuditVerifyArguments, StatusFormat};
 use crate::print::{self, say};
-use crate::size::Thousands;
+use crate::size::{Counted, Thousands};
 
 /// The variable that has the key of the log.
 const KEY: &str = "SPLAY_AUDIT_KEY";
@@ -32,6 +32,7 @@ fn key(file: Option<&Path>) -> Result<Option<AuditKey>> {
 
 /// The files of a log, which has to be there.
 fn log(database: &Path) -> Result<LocalStorage> {
+    refuse_address(database)?;
     let folder = audit::folder_of(database);
     if !folder.is_dir() {
         bail!("{} has no audit log: set audit.log in the settings of its server", database.display());
@@ -84,9 +85,9 @@ fn report(verification: &Verification) -> Result<()> {
     }
     let Some(last) = &verification.last else { return Ok(()) };
     let sealed = if verification.keyed > 0 { "sealed with a key" } else { "without a key" };
-    let (records, files) = (Thousands(verification.records), Thousands(verification.files));
+    let (records, files) = (Counted(verification.records, "record"), Counted(verification.files, "file"));
     if verification.is_sound() {
-        say!("{records} records in {files} files, {} to {}, {sealed}: sound", verification.first, last.n)?;
+        say!("{records} in {files}, {} to {}, {sealed}: sound", verification.first, last.n)?;
     }
     if let Some(head) = verification.head.filter(|head| *head < last.n) {
         say!(

@@ -15,7 +15,7 @@ use crate::output;
 use crate::print::say;
 use crate::progress::{LineEnd, StatementLine};
 use crate::rows::Source;
-use crate::size::{HumanBytes, Thousands};
+use crate::size::{Counted, HumanBytes, Thousands};
 
 /// Dates that a line names one by one.
 const DATES_SHOWN: usize = 3;
@@ -103,21 +103,27 @@ pub fn undo(arguments: &UndoArguments) -> Result<()> {
         return Ok(());
     }
     say!(
-        "commit {} undone by commit {}: {} rows came back, {} went, on {} dates",
+        "commit {} undone by commit {}: {} came back, {} went, on {}",
         arguments.commit,
         report.epoch,
-        Thousands(report.rows),
+        Counted(report.rows, "row"),
         Thousands(report.removed),
-        report.partitions
+        Counted(report.partitions as u64, "date")
     )?;
     Ok(())
 }
+
+/// A remark on symbols that no row has.
+const CASE: &str = " (ibm and IBM are two symbols)";
 
 pub fn delete(arguments: &DeleteArguments) -> Result<()> {
     let database = changeable(&arguments.database)?;
     let table = database.table(&arguments.table)?;
     let mut conditions = Vec::new();
     if let Some(dates) = &arguments.date {
+        if table.snapshot()?.spec().reference.is_some() {
+            bail!("{} is a reference table, which has no dates: name rows by --where", table.name());
+        }
         let (first, last) = dates.split_once("..").unwrap_or((dates, dates));
         let date = |text: &str| -> Result<chrono::NaiveDate> {
             text.trim().parse().with_context(|| format!("{text:?} is not a date such as 2019-10-07"))
@@ -146,15 +152,17 @@ pub fn delete(arguments: &DeleteArguments) -> Result<()> {
             let column = batches.first()?.column_by_name(name)?;
             arrow::util::display::array_value_to_string(column, 0).ok()?.parse::<u64>().ok()
         };
-        let rows = Thousands(number("rows").unwrap_or(0));
+        let rows = Counted(number("rows").unwrap_or(0), "row");
         match number("commit") {
-            _ if arguments.dry_run => say!("{rows} rows would be deleted")?,
+            _ if arguments.dry_run => say!("{rows} would be deleted")?,
             Some(commit) => say!(
-                "deleted {rows} rows by commit {commit}; undo it by: splay undo {} {} {commit}",
+                "deleted {rows} by commit {commit}; undo it by: splay undo {} {} {commit}",
                 arguments.database.display(),
                 table.name()
             )?,
-            None => say!("no row is so; nothing has changed")?,
+            None => {
+                say!("no row matches; nothing has changed{}", if arguments.symbols.is_empty() { "" } else { CASE })?
+            }
         }
     }
     Ok(())
@@ -177,7 +185,7 @@ pub fn maintain(arguments: &MaintainArguments) -> Result<()> {
         refused += usize::from(!maintain_table(&database.table(&name)?, arguments)?);
     }
     if refused > 0 {
-        bail!("{refused} tables were not published");
+        bail!("not published: {}", Counted(refused as u64, "table"));
     }
     Ok(())
 }
@@ -194,10 +202,10 @@ fn refresh_views(database: &Database, arguments: &MaintainArguments) -> Result<(
         let name = &view.name;
         if arguments.dry_run {
             let (parts, rows) = session.refresh_due(name, Stop::NEVER)?;
-            say!("{name}: {parts} parts of {} rows would be refreshed", Thousands(rows))?;
+            say!("{name}: {} of {} would be refreshed", Counted(parts as u64, "part"), Counted(rows, "row"))?;
         } else {
             let refreshed = session.refresh(name, Stop::NEVER)?;
-            say!("{name}: {} rows of {} refreshed", Thousands(refreshed.written), Thousands(refreshed.read))?;
+            say!("{name}: {} of {} refreshed", Counted(refreshed.written, "row"), Thousands(refreshed.read))?;
         }
     }
     Ok(())
@@ -223,7 +231,7 @@ fn maintain_table(table: &Table, arguments: &MaintainArguments) -> Result<bool> 
             (Some(first), Some(last)) => format!("{} to {}", splay_store::date(*first), splay_store::date(*last)),
             _ => "no dates".to_owned(),
         };
-        say!("{}: {dates} {would}, {} rows, {}", table.name(), Thousands(report.rows), HumanBytes(report.bytes))?;
+        say!("{}: {dates} {would}, {}, {}", table.name(), Counted(report.rows, "row"), HumanBytes(report.bytes))?;
     }
     // Before files go that others may read still. What is refused doesn't keep the rest from being done.
     let mut is_seen = true;

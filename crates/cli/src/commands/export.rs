@@ -6,15 +6,20 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use splay_lab::formats::{FileFormat, Table as Rows};
 use splay_store::Table;
+use splay_store::storage::refuse_address;
 
 use super::place::open_to_read;
 use crate::args::{ExportArguments, ExportFormat};
 use crate::output::as_text;
 use crate::print::say;
 use crate::progress;
-use crate::size::{HumanBytes, Thousands};
+use crate::size::{Counted, HumanBytes};
 
 pub fn run(arguments: &ExportArguments) -> Result<()> {
+    refuse_address(&arguments.to)?;
+    if arguments.to.is_file() {
+        bail!("{} is a file: --to names a folder, which gets one of each partition", arguments.to.display());
+    }
     let table = open_to_read(&arguments.database, &arguments.journal)?.table(&arguments.table)?;
     let bar = progress::bytes(table.snapshot()?.bytes(), table.name());
     let mut observer = |bytes| {
@@ -34,7 +39,7 @@ pub fn run(arguments: &ExportArguments) -> Result<()> {
         }
     };
     bar.finish_and_clear();
-    say!("wrote {} rows, {}, to {}", Thousands(rows), HumanBytes(bytes), arguments.to.display())?;
+    say!("wrote {}, {}, to {}", Counted(rows, "row"), HumanBytes(bytes), arguments.to.display())?;
     Ok(())
 }
 

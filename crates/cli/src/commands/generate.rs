@@ -2,11 +2,12 @@
 
 use anyhow::Result;
 use splay_lab::{CryptoSettings, FileFormat, TaqSettings, WrittenFile};
+use splay_store::storage::refuse_address;
 
 use crate::args::{GenCommand, GenFormat};
 use crate::print::say;
 use crate::progress;
-use crate::size::{HumanBytes, Thousands};
+use crate::size::{Counted, HumanBytes};
 
 pub fn run(what: GenCommand) -> Result<()> {
     let bar = progress::rows("generating");
@@ -14,10 +15,12 @@ pub fn run(what: GenCommand) -> Result<()> {
     let start = std::time::Instant::now();
     let written = match what {
         GenCommand::Taq { out, date, symbols, quotes, trades, seed } => {
+            refuse_address(&out)?;
             let settings = TaqSettings { out, date, symbols, quotes, trades, seed };
             splay_lab::generate_taq(&settings, &mut progress)?
         }
         GenCommand::Crypto { out, scale, seed, format, days, write_day } => {
+            refuse_address(&out)?;
             let format = match format {
                 GenFormat::Csv => FileFormat::Csv,
                 GenFormat::Parquet => FileFormat::Parquet,
@@ -39,13 +42,13 @@ fn summarise(written: &[WrittenFile], elapsed: std::time::Duration) -> Result<()
     let rows: u64 = written.iter().map(|file| file.rows).sum();
     if written.len() <= 12 {
         for file in written {
-            say!("{}  {} rows", file.path.display(), Thousands(file.rows))?;
+            say!("{}  {}", file.path.display(), Counted(file.rows, "row"))?;
         }
     }
     say!(
-        "{} rows in {} files, {}, in {:.1} s",
-        Thousands(rows),
-        written.len(),
+        "{} in {}, {}, in {:.1} s",
+        Counted(rows, "row"),
+        Counted(written.len() as u64, "file"),
         HumanBytes(bytes),
         elapsed.as_secs_f64()
     )

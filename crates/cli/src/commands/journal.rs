@@ -10,7 +10,7 @@ use splay_store::Database;
 use crate::args::{DatabaseArguments, JournalInspectArguments, JournalRecoverArguments, StatusFormat};
 use crate::output::columns;
 use crate::print::{self, say};
-use crate::size::{HumanBytes, Thousands};
+use crate::size::{Counted, HumanBytes, Thousands};
 
 pub fn inspect(arguments: &JournalInspectArguments) -> Result<()> {
     let report = JournalReport::of(&Database::open(&arguments.database)?)?;
@@ -29,7 +29,7 @@ pub fn accept(arguments: &DatabaseArguments) -> Result<()> {
     for loss in &accepted {
         say!("{loss}")?;
     }
-    say!("accepted {} losses", accepted.len())?;
+    say!("accepted {}", Counted(accepted.len() as u64, "loss"))?;
     Ok(())
 }
 
@@ -77,8 +77,9 @@ fn store(database: Database, file: &Path) -> Result<()> {
     }
     let done = capture.store_set_aside(file)?;
     capture.close()?;
-    let (rows, stored, in_journal) = (Thousands(done.rows), Thousands(done.stored), Thousands(done.in_journal));
-    say!("stored {rows} rows of {stored} batches; the journal has {in_journal} others")?;
+    let (rows, stored) = (Counted(done.rows, "row"), Counted(done.stored, "batch"));
+    let in_journal = Thousands(done.in_journal);
+    say!("stored {rows} of {stored}; the journal has {in_journal} others")?;
     for left_out in &done.left_out {
         say!("left out: {left_out}")?;
     }
@@ -105,7 +106,7 @@ fn write_tables<'a>(folder: &Path, batches: impl Iterator<Item = &'a RecoveredBa
         let batches = table.iter().map(|batch| Ok(batch.rows.clone()));
         crate::arrow_file::write(file, table[0].rows.schema_ref(), batches)?;
         let rows: usize = table.iter().map(|batch| batch.rows.num_rows()).sum();
-        say!("wrote {} rows of {} to {}", Thousands(rows as u64), table[0].spec.name, path.display())?;
+        say!("wrote {} of {} to {}", Counted(rows as u64, "row"), table[0].spec.name, path.display())?;
     }
     Ok(())
 }
@@ -119,7 +120,7 @@ pub fn verify(database: &Database) -> Result<usize> {
     }
     if losses.is_empty() && !report.files.is_empty() {
         let bytes = report.files.iter().map(|file| file.bytes).sum();
-        say!("journal: {} files, {}: sound", report.files.len(), HumanBytes(bytes))?;
+        say!("journal: {}, {}: sound", Counted(report.files.len() as u64, "file"), HumanBytes(bytes))?;
     }
     Ok(losses.len())
 }

@@ -2,13 +2,14 @@
 
 use anyhow::{Result, anyhow};
 use splay_import::{ImportSettings, OnError, Recipe};
+use splay_store::storage::refuse_address;
 use splay_store::{Database, Dedupe, LoadOptions, OnConflict, Replace};
 
 use crate::args::{LoadArguments, OnConflictArgument, OnDuplicateArgument, OnErrorArgument, ReplaceArgument};
 use crate::commands::changes;
 use crate::print::{note, say};
 use crate::progress;
-use crate::size::{HumanBytes, Thousands};
+use crate::size::{Counted, HumanBytes, Thousands};
 
 pub fn run(arguments: LoadArguments) -> Result<()> {
     let options = LoadOptions {
@@ -56,12 +57,25 @@ pub fn run(arguments: LoadArguments) -> Result<()> {
     };
     let replaces = arguments.replace.is_some();
     let start = std::time::Instant::now();
-    let files = splay_import::expand(&arguments.files)?;
+    refuse_address(&arguments.database)?;
+    let mut files = splay_import::expand(&arguments.files)?;
     let database = if arguments.dry_run && !arguments.database.join("splay.toml").exists() {
         None
     } else {
         Some(Database::open_or_create(&arguments.database)?)
     };
+    if let Some(database) = database.as_ref().filter(|_| arguments.skip_loaded) {
+        let all = files.len();
+        files = splay_import::new_files(database, &arguments.table, files)?;
+        let skipped = all - files.len();
+        if files.is_empty() {
+            say!("nothing to load: the files were loaded before")?;
+            return Ok(());
+        }
+        if skipped > 0 {
+            note!("passed over {skipped} of {all} files, which were loaded before");
+        }
+    }
     if arguments.dry_run {
         let existing = database.and_then(|database| database.table(&arguments.table).ok());
         let existing = existing.map(|table| table.snapshot()).transpose()?;
@@ -87,10 +101,10 @@ pub fn run(arguments: LoadArguments) -> Result<()> {
     });
     let outcome = outcome.map_err(|error| match (&error, replaces) {
         (splay_import::Error::Store(splay_store::Error::AlreadyLoaded { .. }), true) => {
-            anyhow!("{error}; with --replace, --again replaces the stored rows")
+            anyhow!("{error}; with --replace, --again replaces the stored rows. None of the files was loaded now")
         }
         (splay_import::Error::Store(splay_store::Error::AlreadyLoaded { .. }), false) => {
-            anyhow!("{error}, with --again")
+            anyhow!("{error}, with --again; --skip-loaded passes such files over. None of the files was loaded now")
         }
         _ => error.into(),
     })?;
@@ -98,28 +112,24 @@ pub fn run(arguments: LoadArguments) -> Result<()> {
 
     let seconds = start.elapsed().as_secs_f64();
     say!(
-        "loaded {} rows from {} files ({}) into {} partitions, {} segments ({}), in {seconds:.2} s: {} rows/s, {}/s",
-        Thousands(outcome.load.rows),
-        outcome.import.files.len(),
+        "loaded {} from {} ({}) into {}, {} ({}), in {seconds:.2} s: {} rows/s, {}/s",
+        Counted(outcome.load.rows, "row"),
+        Counted(outcome.import.files.len() as u64, "file"),
         HumanBytes(outcome.import.bytes),
-        outcome.load.partitions,
-        outcome.load.segments,
+        Counted(outcome.load.partitions as u64, "partition"),
+        Counted(outcome.load.segments as u64, "segment"),
         HumanBytes(outcome.load.bytes),
         Thousands(rate(outcome.import.rows, seconds)),
         HumanBytes(rate(outcome.import.bytes, seconds)),
     )?;
     if outcome.load.removed > 0 {
-        say!(
-            "{} rows that were stored before went, by commit {}",
-            Thousands(outcome.load.removed),
-            outcome.load.epoch
-        )?;
+        say!("replaced {} stored before, by commit {}", Counted(outcome.load.removed, "row"), outcome.load.epoch)?;
     }
     if outcome.load.duplicates > 0 {
-        say!("{} duplicates were left out", Thousands(outcome.load.duplicates))?;
+        say!("left out {}", Counted(outcome.load.duplicates, "duplicate"))?;
     }
     if let Some(path) = quarantine.filter(|_| outcome.import.quarantined > 0) {
-        say!("{} malformed rows are in {}", Thousands(outcome.import.quarantined), path.display())?;
+        say!("put {} into {}", Counted(outcome.import.quarantined, "malformed row"), path.display())?;
     }
     Ok(())
 }

@@ -37,8 +37,22 @@ pub fn source(arguments: &AskArguments, measure_memory: bool) -> Result<Source> 
     settings.memory_bytes = arguments.memory.as_ref().map_or(settings.memory_bytes, |bytes| bytes.0);
     settings.threads = arguments.threads.unwrap_or(settings.threads).max(1);
     (settings.measure_memory, settings.files) = (measure_memory, true);
+    refuse_other_places(&arguments.place.place)?;
     let database = open_to_read(Path::new(&arguments.place.place), &arguments.journal)?;
     Ok(Source::Local(Session::new(database, settings)?))
+}
+
+/// Refuses a file, and the address of a server without `http://`, where the folder of a database is named.
+fn refuse_other_places(place: &str) -> Result<()> {
+    let path = Path::new(place);
+    if path.is_file() {
+        bail!("{place} is a file, and a database is a folder; any database reads the file by FROM '{place}'");
+    }
+    let is_port = |port: &str| port.parse::<u16>().is_ok();
+    if !path.exists() && place.rsplit_once(':').is_some_and(|(host, port)| !host.contains('/') && is_port(port)) {
+        bail!("there is no folder {place}; a server's address begins with http:// or https://: http://{place}");
+    }
+    Ok(())
 }
 
 /// Makes the database of a folder that is absent or empty for a `CREATE TABLE`. Any other statement needs a table, or asks for one that a wrong
@@ -51,6 +65,7 @@ pub fn create_for(arguments: &PlaceArguments, statement: &str) -> Result<()> {
     if is_address(arguments) || !creates_table(statement) {
         return Ok(());
     }
+    refuse_other_places(&arguments.place)?;
     if let Err(splay_store::Error::NotADatabase { .. }) = Database::open(path) {
         Database::create(path)?;
         note!("created the database {}", path.display());

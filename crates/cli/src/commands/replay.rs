@@ -5,11 +5,12 @@ use splay_capture::FollowSettings;
 use splay_server::Server;
 use splay_server::ingest::{ReplayRequest, ReplaySource, ReplaySpeed};
 use splay_server::settings::Settings;
-use splay_store::Database;
+use splay_store::{Bounds, Database, Selection};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::serve::{announce, start_logs};
 use crate::args::ReplayArguments;
+use crate::print::note;
 
 pub fn run(arguments: &ReplayArguments) -> Result<()> {
     start_logs()?;
@@ -20,6 +21,11 @@ pub fn run(arguments: &ReplayArguments) -> Result<()> {
     let database = Database::open(&arguments.database)?;
     splay_capture::follow(&database, FollowSettings::default());
     let request = request(arguments, &database)?;
+    if let Some(date) = arguments.date.filter(|_| !arguments.recorded)
+        && is_without_rows(&database, &request.tables, date)?
+    {
+        note!("no rows of {date} in {}: subscribers are told the end at once", request.tables.join(", "));
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().thread_name("splay-network").build();
     let runtime = runtime.context("start network threads")?;
     let served = runtime.block_on(serve(settings, database, request));
@@ -43,6 +49,18 @@ fn request(arguments: &ReplayArguments, database: &Database) -> Result<ReplayReq
         batch_ns: ((arguments.batch_ms * 1e6) as i64).max(1),
         speed: arguments.speed,
     })
+}
+
+fn is_without_rows(database: &Database, tables: &[String], date: chrono::NaiveDate) -> Result<bool> {
+    let day = splay_store::days(date);
+    let selection = Selection { date: Bounds { min: day, max: day }, ..Selection::default() };
+    for table in tables {
+        let (rows, _) = database.table(table)?.snapshot()?.select(&selection)?;
+        if !rows.is_empty() {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 async fn serve(settings: Settings, database: Database, request: ReplayRequest) -> Result<()> {

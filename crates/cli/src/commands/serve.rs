@@ -22,6 +22,7 @@ use super::place;
 use crate::allocator;
 use crate::args::{DatabaseArguments, ServeArguments, TokenArguments};
 use crate::print::say;
+use crate::size::Counted;
 
 /// How often the server looks whether capture still takes rows.
 const FAILED_INTERVAL: Duration = Duration::from_millis(250);
@@ -41,6 +42,7 @@ pub fn run(arguments: &ServeArguments) -> Result<()> {
     // Lines are held to the same number as batches, so that one too many costs a line and not its batch.
     let columns_max = capture.columns_max.min(settings.limits.columns_max);
     (capture.columns_max, settings.limits.columns_max) = (columns_max, columns_max);
+    Server::check(&settings)?;
     let (database, capture) = open(arguments, capture)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().thread_name("splay-network").build();
     let runtime = runtime.context("start network threads")?;
@@ -169,7 +171,8 @@ pub fn roll(arguments: &DatabaseArguments) -> Result<()> {
         say!("{recovered}")?;
     }
     let report = capture.roll(None)?;
-    say!("rolled {} rows, joined the segments of {} partitions", report.rows, report.partitions)?;
+    let (rows, partitions) = (Counted(report.rows, "row"), Counted(report.partitions as u64, "partition"));
+    say!("rolled {rows}, joined the segments of {partitions}")?;
     capture.close()?;
     Ok(())
 }

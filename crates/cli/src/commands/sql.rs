@@ -14,7 +14,7 @@ use crate::output::{self, DisplayOptions};
 use crate::print::note;
 use crate::progress::StatementLine;
 use crate::rows::parameters;
-use crate::size::Thousands;
+use crate::size::Counted;
 use splay_sql::statements::{is_blank, split};
 
 pub fn run(arguments: SqlArguments) -> Result<()> {
@@ -49,7 +49,7 @@ pub fn run(arguments: SqlArguments) -> Result<()> {
     create_for(&arguments.ask.place, statements[0])?;
     let (values, source) = (parameters(&arguments.params)?, source(&arguments.ask, arguments.stats)?);
     let (rows, size, is_ascii) = (arguments.ask.rows, output::terminal_size(), arguments.ask.ascii);
-    let shown = DisplayOptions { rows, size, is_vertical: false, is_ascii };
+    let shown = DisplayOptions { rows, size, is_vertical: false, is_ascii, all_rows: "--rows 0" };
     let (never, mut named) = (AtomicBool::new(false), NamedStatements::default());
     for statement in statements {
         let resolved = match source.resolve(&mut named, statement, &never)? {
@@ -61,7 +61,7 @@ pub fn run(arguments: SqlArguments) -> Result<()> {
             bail!("COPY names its file: leave --output out");
         }
         if let Some(rows) = copied(&source, statement, &values, &never, arguments.ask.time_zone.as_deref())? {
-            note!("{} rows", Thousands(rows));
+            note!("{}", Counted(rows, "row"));
             continue;
         }
         let path = arguments.output.as_deref();

@@ -11,7 +11,7 @@ use super::views;
 use crate::args::{DescribeArguments, RecipesArguments, TablesArguments};
 use crate::output;
 use crate::print::say;
-use crate::size::{HumanBytes, Thousands};
+use crate::size::{Counted, HumanBytes, Thousands};
 
 /// Where it is listed what each is, if there are views.
 const KIND_AT: usize = 1;
@@ -76,10 +76,10 @@ pub fn describe(arguments: &DescribeArguments) -> Result<()> {
     say!("segments   {}", snapshot.partitions().iter().map(|p| p.segments.len()).sum::<usize>())?;
     say!("size       {}", HumanBytes(snapshot.bytes()))?;
     for (tier, (dates, bytes)) in tiers(&snapshot) {
-        say!("           {} in {dates} dates {}", HumanBytes(bytes), tier.name())?;
+        say!("           {} in {} {}", HumanBytes(bytes), Counted(dates as u64, "date"), tier.name())?;
     }
     for (key, dates) in keys(&snapshot) {
-        say!("encrypted  {dates} dates under {key}")?;
+        say!("encrypted  {} under {key}", Counted(dates as u64, "date"))?;
     }
     for rule in &spec.tiers {
         say!("tier       {} from {} days on", rule.tier.name(), rule.after)?;
@@ -217,12 +217,24 @@ pub fn recipes(arguments: &RecipesArguments) -> Result<()> {
     Ok(())
 }
 
+/// The first and the last date of the rows: those of partitions that span a date, else those of the times at the ends.
 fn dates(snapshot: &TableSnapshot) -> String {
-    match (snapshot.partitions().first(), snapshot.partitions().last()) {
-        (Some(_), Some(_)) if snapshot.spec().partition == Period::All => "all time".to_owned(),
-        (Some(first), Some(last)) if snapshot.spec().reference.is_none() => {
-            format!("{} to {}", splay_store::date(first.date), splay_store::date(last.date))
-        }
-        _ => "none".to_owned(),
+    let spec = snapshot.spec();
+    let (Some(first), Some(last)) = (snapshot.partitions().first(), snapshot.partitions().last()) else {
+        return "none".to_owned();
+    };
+    if spec.reference.is_some() {
+        return "none".to_owned();
     }
+    let times = (
+        first.segments.iter().map(|segment| segment.entry().time_min).min(),
+        last.segments.iter().map(|segment| segment.entry().time_max).max(),
+    );
+    let (first, last) = match (times, spec.dates()) {
+        ((Some(earliest), Some(latest)), Ok(mut dates)) if spec.partition != Period::Day => {
+            (dates.of(earliest), dates.of(latest))
+        }
+        _ => (first.date, last.date),
+    };
+    format!("{} to {}", splay_store::date(first), splay_store::date(last))
 }

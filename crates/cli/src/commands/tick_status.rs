@@ -11,7 +11,7 @@ use crate::args::{StatusFormat, TickStatusArguments};
 use crate::commands::place;
 use crate::output::columns;
 use crate::print;
-use crate::size::{HumanBytes, Thousands};
+use crate::size::{Counted, HumanBytes, Thousands};
 
 /// Rows of a list that are shown.
 const SHOWN_MAX: usize = 20;
@@ -87,23 +87,16 @@ fn show(out: &mut impl Write, status: &Value) -> Result<()> {
     }
     let losses = list(&capture["journal_losses"]).count();
     if losses > 0 {
-        writeln!(out, "LOST      {losses} losses of the journal: see splay journal inspect")?;
+        writeln!(out, "LOST      {} of the journal: see splay journal inspect", Counted(losses as u64, "loss"))?;
     }
     writeln!(out, "sequence  {}", count(&capture["sequence"]))?;
     writeln!(out, "journal   {}", HumanBytes(number(&capture["journal_bytes"])))?;
     if status["state"] == "running" {
-        let (rows, batches) = (count(&capture["rows"]), count(&capture["batches"]));
-        writeln!(
-            out,
-            "taken     {rows} rows in {batches} batches, {} repeats passed over",
-            count(&capture["duplicates"])
-        )?;
-        writeln!(
-            out,
-            "aside     {} rows in quarantine, {} refusals",
-            count(&capture["quarantined"]),
-            count(&capture["rejected"])
-        )?;
+        let counted = |name: &str, noun: &'static str| Counted(number(&capture[name]), noun);
+        let (rows, batches) = (counted("rows", "row"), counted("batches", "batch"));
+        writeln!(out, "taken     {rows} in {batches}, passed over {}", counted("duplicates", "repeat"))?;
+        let (quarantined, refused) = (counted("quarantined", "row"), counted("rejected", "refusal"));
+        writeln!(out, "aside     {quarantined} in quarantine, {refused}")?;
         let (done, failed) = (count(&capture["write_downs"]), count(&capture["write_downs_failed"]));
         writeln!(out, "written   {done} write-downs, {failed} failed")?;
         show_disk(out, &capture["disk"])?;

@@ -16,7 +16,7 @@ use splay_capture::text::{TextFormat, header};
 
 use crate::args::TickWriteArguments;
 use crate::print::{note, say};
-use crate::size::Thousands;
+use crate::size::{Counted, Thousands};
 use lines::{Block, PendingLines};
 use sink::{BlockOutcome, Sink};
 
@@ -94,19 +94,16 @@ impl Total {
     }
 
     fn summary(&self, table: &str, ack: splay_capture::AckClass) -> String {
-        let mut text = format!(
-            "stored {} rows in {table} ({ack}), refused {} lines",
-            Thousands(self.stored),
-            Thousands(self.refused)
-        );
+        let mut text = format!("stored {} in {table} ({ack})", Counted(self.stored, "row"));
         if self.quarantined > 0 {
-            text.push_str(&format!(", {} rows of these are in quarantine", Thousands(self.quarantined)));
+            text.push_str(&format!(", {} of these in quarantine", Thousands(self.quarantined)));
         }
+        text.push_str(&format!(", refused {}", Counted(self.refused, "line")));
         if self.duplicates > 0 {
-            text.push_str(&format!(", left out {} rows as duplicates", Thousands(self.duplicates)));
+            text.push_str(&format!(", left out {}", Counted(self.duplicates, "duplicate row")));
         }
         if self.passed_over > 0 {
-            text.push_str(&format!(", passed over {} lines that were stored before", Thousands(self.passed_over)));
+            text.push_str(&format!(", passed over {} stored before", Counted(self.passed_over, "line")));
         }
         text
     }

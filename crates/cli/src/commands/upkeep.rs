@@ -10,7 +10,7 @@ use splay_store::{ColumnSpec, CompactOptions, Database, LoadOptions, Table};
 use crate::args::{AlterArguments, AlterCommand, CompactArguments, PublishArguments, VerifyArguments};
 use crate::print::say;
 use crate::progress;
-use crate::size::{HumanBytes, Thousands};
+use crate::size::{Counted, HumanBytes};
 
 pub fn verify(arguments: &VerifyArguments) -> Result<()> {
     let database = Database::open(&arguments.database)?;
@@ -34,12 +34,12 @@ pub fn verify(arguments: &VerifyArguments) -> Result<()> {
             say!("{}: {}", problem.path.display(), problem.error)?;
         }
         if problems.is_empty() {
-            say!("{}: {} rows, {}: sound", table.name(), Thousands(snapshot.rows()), HumanBytes(snapshot.bytes()))?;
+            say!("{}: {}, {}: sound", table.name(), Counted(snapshot.rows(), "row"), HumanBytes(snapshot.bytes()))?;
         }
         problem_count += problems.len();
         match followed.table(table.name()).and_then(|table| table.snapshot()) {
             Ok(all) if all.rows() > snapshot.rows() => {
-                say!("{}: {} rows more in the journal", table.name(), Thousands(all.rows() - snapshot.rows()))?;
+                say!("{}: {} more in the journal", table.name(), Counted(all.rows() - snapshot.rows(), "row"))?;
             }
             Ok(_) => {}
             Err(error) => of_journal = Some(error),
@@ -89,10 +89,10 @@ pub fn compact(arguments: &CompactArguments) -> Result<()> {
             report => report?,
         };
         say!(
-            "{}: {} partitions rewritten, {} segments before, {} after, {} before, {} after",
+            "{}: {} rewritten, {} before, {} after, {} before, {} after",
             table.name(),
-            report.partitions,
-            report.segments.0,
+            Counted(report.partitions as u64, "partition"),
+            Counted(report.segments.0 as u64, "segment"),
             report.segments.1,
             HumanBytes(report.bytes.0),
             HumanBytes(report.bytes.1)
@@ -107,7 +107,9 @@ pub fn compact(arguments: &CompactArguments) -> Result<()> {
 pub fn alter(arguments: AlterArguments) -> Result<()> {
     let database = match &arguments.change {
         // Files may be written anew, and the journal has rows by the names of tables.
-        AlterCommand::Widen { .. } | AlterCommand::Rename { .. } => super::changes::changeable(&arguments.database)?,
+        AlterCommand::Widen { .. } | AlterCommand::Partition { .. } | AlterCommand::Rename { .. } => {
+            super::changes::changeable(&arguments.database)?
+        }
         _ => Database::open(&arguments.database)?,
     };
     let table = database.table(&arguments.table)?;
@@ -116,9 +118,9 @@ pub fn alter(arguments: AlterArguments) -> Result<()> {
         AlterCommand::Widen { name, column_type } => table.widen_column(&name, column_type)?,
         AlterCommand::Partition { period } => {
             let report = table.set_partition(period, LoadOptions::default())?;
-            say!("{} partitions by {period}", table.stored()?.partitions().len())?;
+            say!("{} by {period}", Counted(table.stored()?.partitions().len() as u64, "partition"))?;
             if report.segments > 0 {
-                say!("{} segments, {}", report.segments, HumanBytes(report.bytes))?;
+                say!("{}, {}", Counted(report.segments as u64, "segment"), HumanBytes(report.bytes))?;
             }
         }
         AlterCommand::Rename { name } => {
@@ -151,16 +153,16 @@ pub fn publish_table(table: &Table) -> Result<()> {
     let report = table.publish()?;
     let (name, (added, removed)) = (table.name(), report.changed);
     let news = match report.is_new {
-        true => format!("{added} files added, {removed} removed"),
+        true => format!("{} added, {removed} removed", Counted(added as u64, "file")),
         false => "nothing new".to_owned(),
     };
     say!(
-        "{name}: version {} of {} shows commit {}: {} rows in {} files; {news}",
+        "{name}: version {} of {} shows commit {}: {} in {}; {news}",
         report.version,
         report.path.display(),
         report.epoch,
-        Thousands(report.rows),
-        report.files
+        Counted(report.rows, "row"),
+        Counted(report.files as u64, "file")
     )?;
     if !report.left_out.is_empty() {
         let dates: Vec<String> = report.left_out.iter().map(|day| splay_store::date(*day).to_string()).collect();

@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 use serde_json::json;
 use splay_capture::TableOptions;
 use splay_capture::line::{LineSettings, Precision};
-use splay_store::{DayStart, TableSpec};
+use splay_store::{Counted, DayStart, TableSpec};
 
 use super::{HttpState, Server, on_thread, read_body, text};
 use crate::appends::{self, Appends};
@@ -133,13 +133,26 @@ async fn write_arrow(
     text::refuse(&target)?;
     splay_store::validate_name("table", &target.table)?;
     let bytes_max = server.limits.message_bytes_max;
+    let is_text =
+        !bytes.is_empty() && bytes.iter().take(64).all(|byte| byte.is_ascii_graphic() || byte.is_ascii_whitespace());
     let awaited = appends.submit_rows(move |ingest| {
-        let (schema, batches) = ipc::decode(bytes, bytes_max)?;
+        let (schema, batches) = ipc::decode(bytes, bytes_max).map_err(|problem| not_arrow(problem, is_text))?;
         let rows = concat_batches(&schema, &batches).map_err(|error| Problem::new(Code::Request, error.to_string()))?;
         let (spec, _) = target.table(ingest, |table_options| table_options.table_for(&target.table, &rows))?;
         Ok(vec![Append { spec: Some(spec), producer, ack, ..Append::new(target.table, rows) }])
     });
     Ok(appends::json(&awaited.await?.ack().await?))
+}
+
+/// What is wrong with an Arrow stream, and the way for a body that is text.
+fn not_arrow(problem: Problem, is_text: bool) -> Problem {
+    match problem.code {
+        Code::Request if is_text => Problem::new(
+            Code::Request,
+            format!("{}; it is text: give format=csv, format=ndjson, or its Content-Type", problem.message),
+        ),
+        _ => problem,
+    }
 }
 
 #[derive(Debug, Deserialize)]
@@ -317,7 +330,7 @@ async fn write_lines(server: &HttpState, query: Option<&str>, headers: &HeaderMa
     match lines.refused() {
         (0, _) => Ok(ack),
         (refused, reasons) => {
-            let text = format!("partial write: {refused} lines were refused: {}", reasons.join("; "));
+            let text = format!("partial write: refused {}: {}", Counted(refused, "line"), reasons.join("; "));
             Err(Problem::new(Code::Request, text))
         }
     }

@@ -6,7 +6,6 @@
 //!   refreshed in the background, so that a withdrawn key expires.
 //! - Requests go only to the issuer's host and those that the settings name. Redirects aren't followed.
 
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -23,7 +22,8 @@ use tokio_rustls::TlsConnector;
 
 use super::form::{UrlEncodedForm, percent_encode};
 use super::jwt::{Claims, ExpectedClaims, Header, Key, TokenRefusal, UnverifiedToken};
-use crate::client::{Client, HttpAnswer, connector};
+use crate::authority::connector;
+use crate::client::{Client, HttpAnswer};
 use crate::error::{Error, Result};
 use crate::problem::{Code, Outcome, Problem};
 use crate::settings::{Oidc, is_safe};
@@ -49,15 +49,6 @@ const ASK_INTERVAL: Duration = Duration::from_secs(30);
 
 const FRESH_TIME: Duration = Duration::from_secs(3600);
 const CACHE_TIME: Duration = Duration::from_secs(24 * 3600);
-
-/// The files in which systems keep the certificates that they trust.
-const SYSTEM_AUTHORITIES: [&str; 5] = [
-    "/etc/ssl/certs/ca-certificates.crt",
-    "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
-    "/etc/pki/tls/certs/ca-bundle.crt",
-    "/etc/ssl/ca-bundle.pem",
-    "/etc/ssl/cert.pem",
-];
 
 /// The provider's description of itself.
 #[derive(Debug, Deserialize)]
@@ -132,7 +123,7 @@ impl Provider {
     /// [`Error::Io`], [`Error::Setting`], [`Error::Tls`] for files that can't be used.
     pub(super) fn new(settings: &Oidc) -> Result<Provider> {
         let is_tls = settings.issuer.starts_with("https:") || settings.authority.is_some();
-        let tls = is_tls.then(|| connector_of(settings)).transpose()?;
+        let tls = is_tls.then(|| connector(settings.authority.as_deref(), "auth.oidc.authority")).transpose()?;
         let asks = RequestAllowance { requests: ASKS, since: Instant::now(), failed: None };
         Ok(Provider {
             secret: settings.read_secret()?,
@@ -332,20 +323,6 @@ impl Provider {
             status => Err(away(&format!("it answered {status}"))),
         }
     }
-}
-
-/// TLS with the provider.
-fn connector_of(settings: &Oidc) -> Result<TlsConnector> {
-    if let Some(path) = &settings.authority {
-        return connector(path);
-    }
-    let path = SYSTEM_AUTHORITIES.into_iter().map(Path::new).find(|path| path.exists());
-    let none = || Error::Setting {
-        setting: "auth.oidc.authority".to_owned(),
-        reason: "the system has no list of certificates: name a PEM file with those that vouch for the provider's"
-            .to_owned(),
-    };
-    connector(path.ok_or_else(none)?)
 }
 
 #[cfg(test)]

@@ -247,8 +247,13 @@ fn accept_value(name: &'static str, value: &str) -> Result<String, Refusal> {
         }
         _ => return Err(Refusal::new("55P02", format!("parameter \"{name}\" cannot be changed"))),
     };
-    canonical_value
-        .ok_or_else(|| Refusal::new("22023", format!("{name} can't be {value:?} here; see docs/reference/postgres.md")))
+    let hint = match name {
+        "timezone" => ": times are sent in UTC",
+        "client_encoding" => ": only UTF8",
+        "datestyle" => ": only ISO",
+        _ => "",
+    };
+    canonical_value.ok_or_else(|| Refusal::new("22023", format!("{name} can't be {value:?} here{hint}")))
 }
 
 /// Milliseconds of `500`, `30s` or `1min`.

@@ -107,7 +107,11 @@ fn of_statement(message: &str) -> &'static str {
         || lower.contains("function") && lower.contains("not found")
     {
         "42883"
-    } else if lower.contains("not supported") || lower.contains("unsupported") || lower.contains("not implemented") {
+    } else if lower.contains("not supported")
+        || lower.contains("n't supported")
+        || lower.contains("unsupported")
+        || lower.contains("not implemented")
+    {
         "0A000"
     } else if lower.contains("has no value") {
         "42P02"

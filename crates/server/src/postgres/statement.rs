@@ -37,7 +37,8 @@ pub(super) type StatementResult<T> = Result<Result<T, Refusal>, End>;
 pub(super) fn not_alone() -> Refusal {
     Refusal::new(
         "0A000",
-        "a statement that changes something is sent alone: several in one text would be one transaction, which there is none of",
+        "a statement that changes something is sent alone, without BEGIN and COMMIT in its text: several in one text would be one transaction, \
+         and here each change is committed by itself",
     )
 }
 

@@ -344,7 +344,7 @@ fn an_open_server_is_closed_by_its_first_user() {
     let headers = [("authorization", value.as_str()), ("content-type", "text/plain")];
     let refused = request(served.http(), "POST", "/query", &headers, b"drop user ann");
     assert_eq!(refused.status, 422);
-    assert!(String::from_utf8_lossy(&refused.body).contains("the last one stays"));
+    assert!(String::from_utf8_lossy(&refused.body).contains("keep the last one"));
     assert_eq!(served.get("/tables").status, 401);
 }
 

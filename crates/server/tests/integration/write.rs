@@ -233,9 +233,7 @@ fn bad_lines_are_named_and_good_ones_stored() {
     let answer = served.post("/api/v2/write", &[], b"trade,sym=IBM price=1.5 1\nnonsense\ntrade,sym=IBM price=2 2\n");
     assert_eq!(answer.status, 400);
     assert_eq!(answer.json()["code"], "invalid");
-    assert!(
-        answer.json()["message"].as_str().unwrap().starts_with("partial write: 1 lines were refused: line 2, byte ")
-    );
+    assert!(answer.json()["message"].as_str().unwrap().starts_with("partial write: refused 1 line: line 2, byte "));
     assert!(answer.headers["x-influxdb-error"].starts_with("partial write"));
     assert_eq!(served.ingest.rows("trade"), 2);
     assert!(served.ingest.rejected()[0].starts_with("influx: line 2, byte "));

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use super::settings::Mode;
 use super::{Shell, ShellStep};
 use crate::output::{self, columns};
-use crate::print::say;
+use crate::print::{note, say};
 
 /// Commands with what they do.
 const COMMANDS: [(&str, &str); 14] = [
@@ -26,6 +26,23 @@ const COMMANDS: [(&str, &str); 14] = [
     ("\\pager", "whether long tables are shown by $PAGER"),
     ("\\q", "leave, as Ctrl-D does"),
 ];
+
+/// Names of the commands.
+pub fn names() -> Vec<&'static str> {
+    let words = COMMANDS.iter().flat_map(|(name, _)| name.split([' ', ',']));
+    let mut names: Vec<&str> = words.filter(|word| word.starts_with('\\')).collect();
+    names.dedup();
+    names
+}
+
+/// The command of a statement that is a word of other shells: `exit`, `quit`, `help`.
+pub fn without_backslash(statement: &str) -> Option<&'static str> {
+    match statement.trim().trim_end_matches(';').trim_end().to_ascii_lowercase().as_str() {
+        "exit" | "quit" => Some("\\q"),
+        "help" => Some("\\?"),
+        _ => None,
+    }
+}
 
 pub fn run(shell: &mut Shell, command: &str) -> Result<ShellStep> {
     let (name, argument) = command.split_once(char::is_whitespace).unwrap_or((command, ""));
@@ -57,10 +74,19 @@ pub fn run(shell: &mut Shell, command: &str) -> Result<ShellStep> {
             let text = std::fs::read_to_string(file).with_context(|| format!("read {file}"))?;
             return shell.run_text(&text);
         }
-        ("\\o", "") => settings.output = None,
+        ("\\o", "") => {
+            settings.output = None;
+            note!("answers go to the terminal");
+        }
         ("\\o", file) => {
-            output::format_named(Path::new(file))?;
+            let path = Path::new(file);
+            output::format_named(path)?;
+            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+            if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
+                bail!("{file}: there is no folder {}", folder.display());
+            }
             settings.output = Some(file.into());
+            note!("answers go to {file}");
         }
         ("\\chart", statement) => {
             let last = || shell.last.clone().context("there is no answer to draw yet");
@@ -68,18 +94,27 @@ pub fn run(shell: &mut Shell, command: &str) -> Result<ShellStep> {
             shell.run_as(&statement, Mode::Chart)?;
         }
         ("\\mode", "") => say!("{}", settings.mode.name())?,
-        ("\\mode", mode) => settings.mode = Mode::named(mode)?,
+        ("\\mode", mode) => {
+            settings.mode = Mode::named(mode)?;
+            note!("mode is {mode}");
+        }
         ("\\x", _) => {
             settings.mode = if settings.mode == Mode::Vertical { Mode::Table } else { Mode::Vertical };
-            say!("{}", settings.mode.name())?;
+            note!("mode is {}", settings.mode.name());
         }
         ("\\rows", "") => say!("{}", settings.rows)?,
-        ("\\rows", rows) => settings.rows = rows.parse().with_context(|| format!("{rows:?} is no number of rows"))?,
+        ("\\rows", rows) => {
+            settings.rows = rows.parse().with_context(|| format!("{rows:?} is no number of rows"))?;
+            note!("rows is {rows}");
+        }
         ("\\timing", _) => toggle("timing", &mut settings.timing)?,
         ("\\stats", _) => toggle("stats", &mut settings.stats)?,
         ("\\pager", _) => toggle("pager", &mut settings.pager)?,
         ("\\tz", "") => say!("{}", settings.time_zone.as_deref().unwrap_or("UTC"))?,
-        ("\\tz", zone) => settings.set_zone(zone.trim_matches('\''))?,
+        ("\\tz", zone) => {
+            settings.set_zone(zone.trim_matches('\''))?;
+            note!("time zone is {}", settings.zone());
+        }
         (other, _) => bail!("there is no command {other}; \\? lists them"),
     }
     Ok(ShellStep::GoOn)
@@ -87,5 +122,6 @@ pub fn run(shell: &mut Shell, command: &str) -> Result<ShellStep> {
 
 fn toggle(what: &str, setting: &mut bool) -> Result<()> {
     *setting = !*setting;
-    say!("{what} is {}", if *setting { "on" } else { "off" })
+    note!("{what} is {}", if *setting { "on" } else { "off" });
+    Ok(())
 }

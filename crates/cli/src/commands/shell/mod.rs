@@ -9,6 +9,7 @@ mod line;
 mod names;
 mod settings;
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::io::{IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
@@ -21,7 +22,7 @@ use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
 use rustyline::{CompletionType, Config, Editor};
 
-use self::line::LineHelper;
+use self::line::{LineHelper, is_whole};
 use self::names::Names;
 use self::settings::{Mode, ShellSettings};
 use super::place::{runtime, source};
@@ -30,12 +31,15 @@ use crate::copy::copied;
 use crate::output::{self, DisplayOptions};
 use crate::print::{self, note, say};
 use crate::progress::StatementLine;
-use crate::rows::Source;
-use crate::size::Thousands;
+use crate::rows::{Rows, Source};
+use crate::size::Counted;
 use splay_sql::statements::{is_blank, split};
 use splay_sql::{NamedStatements, ResolvedStatement, copy_to, is_change};
 
 const PROMPT: &str = "splay> ";
+
+/// Before the further lines of a statement.
+const CONTINUATION: &str = "   ...> ";
 
 /// Statements of earlier shells that are kept.
 const HISTORY_LENGTH: usize = 10_000;
@@ -102,11 +106,23 @@ impl Shell {
         }
         self.watch_for_interrupts()?;
         say!("splay {}, {place}. \\? tells what there is besides SQL, \\q leaves.", env!("CARGO_PKG_VERSION"))?;
+        // The lines of a statement so far.
+        let mut text = String::new();
         loop {
-            self.names.learn(&self.source);
-            match editor.readline(PROMPT) {
-                Ok(line) if is_blank(&line) => {}
+            if text.is_empty() {
+                self.names.learn(&self.source);
+            }
+            match editor.readline(if text.is_empty() { PROMPT } else { CONTINUATION }) {
                 Ok(line) => {
+                    text.push_str(&line);
+                    if !is_whole(&text) {
+                        text.push('\n');
+                        continue;
+                    }
+                    let line = std::mem::take(&mut text);
+                    if is_blank(&line) {
+                        continue;
+                    }
                     // A password is nothing to be kept.
                     if *splay_sql::without_secrets(&line) == *line {
                         editor.add_history_entry(line.trim())?;
@@ -117,7 +133,7 @@ impl Shell {
                         Err(error) => note!("{}", crate::reasons(&error)),
                     }
                 }
-                Err(ReadlineError::Interrupted) => {}
+                Err(ReadlineError::Interrupted) => text.clear(),
                 Err(ReadlineError::Eof) => break,
                 Err(error) => return Err(error).context("read the terminal"),
             }
@@ -159,11 +175,13 @@ impl Shell {
             let end = rest.match_indices("\n\\").map(|(at, _)| at + 1).find(|at| is_blank(split(&rest[..*at]).1));
             let (statements, behind) = rest.split_at(end.unwrap_or(rest.len()));
             let (whole, last) = split(statements);
-            for statement in whole {
-                self.run_statement(statement)?;
-            }
-            if !is_blank(last) {
-                self.run_statement(last.trim())?;
+            let last = if is_blank(last) { None } else { Some(last.trim()) };
+            for statement in whole.into_iter().chain(last) {
+                match backslash::without_backslash(statement) {
+                    Some(command) if backslash::run(self, command)? == ShellStep::Quit => return Ok(ShellStep::Quit),
+                    Some(_) => {}
+                    None => self.run_statement(statement)?,
+                }
             }
             if behind.is_empty() {
                 return Ok(ShellStep::GoOn);
@@ -174,14 +192,20 @@ impl Shell {
 
     fn run_statement(&mut self, text: &str) -> Result<()> {
         match self.settings.set_by(text)? {
-            Some(message) if message.is_empty() => return Ok(()),
+            Some(message) if message.is_empty() => {
+                note!("time zone is {}", self.settings.zone());
+                return Ok(());
+            }
             Some(message) => return say!("{message}"),
             None => {}
         }
         self.interrupted.store(false, Ordering::Relaxed);
         match self.source.resolve(&mut self.named, text, &self.interrupted)? {
             ResolvedStatement::Statement(text) => self.run_as(&text, self.settings.mode),
-            ResolvedStatement::Done => Ok(()),
+            ResolvedStatement::Done => {
+                note!("{}", text.split_whitespace().next().unwrap_or_default().to_uppercase());
+                Ok(())
+            }
         }
     }
 
@@ -204,7 +228,7 @@ impl Shell {
         let values = HashMap::new();
         if let Some(rows) = copied(&self.source, text, &values, &self.interrupted, self.settings.time_zone.as_deref())?
         {
-            return say!("{} rows", Thousands(rows));
+            return say!("{}", Counted(rows, "row"));
         }
         let path = self.settings.output.as_deref();
         let format = match path.and_then(output::format_of) {
@@ -219,9 +243,14 @@ impl Shell {
         let rows = line.over(rows, output::line_end(format, path));
         let size = output::terminal_size();
         let (is_vertical, is_ascii) = (mode == Mode::Vertical, self.settings.is_ascii);
-        let shown = DisplayOptions { rows: self.settings.rows, size, is_vertical, is_ascii };
+        let (shown_rows, all_rows) = (self.settings.rows, "\\rows 0");
+        let shown = DisplayOptions { rows: shown_rows, size, is_vertical, is_ascii, all_rows };
         match (path, mode) {
-            (Some(path), _) => output::write(rows, format, Some(path), shown)?,
+            (Some(path), _) => {
+                let count = Cell::new(0);
+                output::write(counting(rows, &count), format, Some(path), shown)?;
+                note!("{} to {}", Counted(count.get(), "row"), path.display());
+            }
             (None, Mode::Table | Mode::Vertical) if size.is_some() && self.settings.pager => {
                 let mut text = Vec::new();
                 output::write_to(rows, format, &mut text, shown)?;
@@ -229,7 +258,8 @@ impl Shell {
             }
             (None, _) => output::write(rows, format, None, shown)?,
         }
-        if self.settings.timing {
+        // The costs begin with the time.
+        if self.settings.timing && !self.settings.stats {
             say!("{:.3} ms", started.elapsed().as_secs_f64() * 1e3)?;
         }
         if self.settings.stats {
@@ -237,6 +267,14 @@ impl Shell {
         }
         Ok(())
     }
+}
+
+/// The same rows, which are counted as they pass.
+fn counting<'a>(rows: Rows<'a>, count: &'a Cell<u64>) -> Rows<'a> {
+    let batches = rows.batches.inspect(move |batch| {
+        count.set(count.get() + batch.as_ref().map_or(0, |batch| batch.num_rows() as u64));
+    });
+    Rows { schema: rows.schema, batches: Box::new(batches) }
 }
 
 /// Shows a text by the pager if it has more lines than the terminal.

@@ -100,7 +100,8 @@ impl ShellSettings {
         Ok(Some(String::new()))
     }
 
-    fn zone(&self) -> String {
+    /// The time zone in which instants are shown.
+    pub fn zone(&self) -> String {
         self.time_zone.clone().unwrap_or_else(|| "UTC".to_owned())
     }
 

@@ -38,7 +38,7 @@ use self::columns::{AxisColumn, axis, floats, places, texts};
 use self::lines::{LINES_MAX, Stroke};
 use self::points::{ChartSeries, ValueSpan};
 use self::scale::Scale;
-use crate::size::Thousands;
+use crate::size::{Counted, Thousands};
 
 /// Characters and lines of a chart where there is no terminal.
 pub const SIZE: (usize, usize) = (80, 20);
@@ -197,13 +197,13 @@ impl Points {
     }
 
     fn notes(&self) -> Vec<String> {
-        let mut notes = vec![counted(self.rows, "row")];
+        let mut notes = vec![Counted(self.rows, "row").to_string()];
         if self.without_place > 0 {
             let what = if matches!(self.axis.kind, AxisKind::Numbers) { "number" } else { "time" };
             notes.push(format!("{} without a {what} not drawn", Thousands(self.without_place)));
         }
         if self.infinite > 0 {
-            notes.push(format!("{} not drawn", counted(self.infinite, "infinite value")));
+            notes.push(format!("{} not drawn", Counted(self.infinite, "infinite value")));
         }
         notes
     }
@@ -256,10 +256,6 @@ fn line_names(schema: &SchemaRef, points: &Points, columns: &[usize]) -> Vec<Str
         }
     };
     points.series.iter().map(name).collect()
-}
-
-fn counted(count: u64, what: &str) -> String {
-    format!("{} {what}{}", Thousands(count), if count == 1 { "" } else { "s" })
 }
 
 /// Where columns of a plot begin, and where the last ends: points stand in their middle.
@@ -323,7 +319,7 @@ fn draw_bars(
             list.extend(bars_of(&batch, key, *column)?);
         }
     }
-    let mut notes = vec![counted(rows, "row")];
+    let mut notes = vec![Counted(rows, "row").to_string()];
     if rows == 0 {
         return Ok(format!("{}: there is nothing to draw\n", notes.join(", ")));
     }
