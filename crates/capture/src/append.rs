@@ -77,7 +77,7 @@ pub struct Append {
     /// to it. Values are cast where nothing is lost.
     pub rows: RecordBatch,
     /// How to create the table if there is none. `None`: its time is the first timestamp column, its symbol the first
-    /// dictionary column.
+    /// dictionary column, else a column of texts with a usual name (`sym`, `symbol` and others).
     pub spec: Option<TableSpec>,
     /// The sender, if it numbers its messages.
     pub producer: Option<Producer>,

@@ -47,8 +47,8 @@ pub enum Error {
         last: u64,
     },
 
-    /// There is no such table, and the settings don't allow to create one.
-    #[error("no table {table:?}, and tables aren't created by the rows that come in (create_tables is off)")]
+    /// There is no such table, and the request doesn't create one: the settings forbid it, or it has no rows.
+    #[error("no table {table:?}; rows for it would create it, if create_tables allows that")]
     NoSuchTable {
         /// The name asked for.
         table: String,

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::Serialize;
+use splay_store::Counted;
 
 use crate::disk::DiskStatus;
 use crate::journal::JournalLoss;
@@ -157,12 +158,13 @@ pub struct RecoveryStatus {
 
 impl std::fmt::Display for RecoveryStatus {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "recovered {} rows in {} batches from {} journal files", self.rows, self.batches, self.files)?;
+        let (rows, batches) = (Counted(self.rows, "row"), Counted(self.batches, "batch"));
+        write!(f, "recovered {rows} in {batches} from {}", Counted(self.files, "journal file"))?;
         if let Some((bytes, path)) = &self.torn {
             write!(f, "; cut {bytes} bytes of a torn end off, kept in {path}")?;
         }
         if self.rows_withheld > 0 {
-            write!(f, "; {} rows of damaged tables stay in the journal", self.rows_withheld)?;
+            write!(f, "; in the journal stay {} of damaged tables", Counted(self.rows_withheld, "row"))?;
         }
         self.losses.iter().try_for_each(|loss| write!(f, "\nthe journal has lost something: {loss}"))
     }

@@ -1,7 +1,7 @@
 //! A sender's options for the table of its rows: how to create it, or which schema the sender expects.
 
 use arrow::array::{Array, RecordBatch};
-use splay_store::{ColumnSpec, ColumnType, DATE_COLUMN, DayStart, TableSpec};
+use splay_store::{ColumnSpec, ColumnType, DATE_COLUMN, DayStart, SYMBOL_NAMES, TableSpec};
 
 use crate::conform::conform;
 use crate::error::{Error, Result};
@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 pub struct TableOptions {
     /// Time column. Default: the first of timestamps.
     pub time: Option<String>,
-    /// Symbol column; an empty name for none. Default: the first of symbols.
+    /// Symbol column; an empty name for none. Default: the first of symbols, else a column of texts with a usual name (`sym`, `symbol` and others).
     pub symbol: Option<String>,
     /// Time zone of its dates. Default UTC.
     pub time_zone: Option<String>,
@@ -68,7 +68,18 @@ impl TableOptions {
         let time = match &self.time {
             Some(time) => place(&columns, time)?,
             None => first(&columns, &ColumnType::Timestamp)
-                .ok_or_else(|| Error::rejected(name, "rows for a new table need a column of timestamps"))?,
+                .ok_or_else(|| {
+                    let named = columns.iter().map(|column| format!("{} {}", column.name, column.column_type));
+                    let named: Vec<String> = named.collect();
+                    let there = if named.is_empty() { "no types are given".to_owned() } else { named.join(", ") };
+                    Error::rejected(
+                        name,
+                        format!(
+                            "rows for a new table need a column of timestamps ({there}); of lines of text the types have to be given, such as \
+                             time=timestamp (--type, types)"
+                        ),
+                    )
+                })?,
         };
         if !matches!(columns[time].column_type, ColumnType::Timestamp | ColumnType::Int64 | ColumnType::Date) {
             let (column, column_type) = (&columns[time].name, &columns[time].column_type);
@@ -79,7 +90,7 @@ impl TableOptions {
         let symbol = match self.symbol.as_deref() {
             Some("") => None,
             Some(symbol) => Some(place(&columns, symbol)?),
-            None => first(&columns, &ColumnType::Symbol),
+            None => first(&columns, &ColumnType::Symbol).or_else(|| self.named_symbol(&columns)),
         };
         if let Some(symbol) = symbol {
             if !matches!(columns[symbol].column_type, ColumnType::Symbol | ColumnType::Text) {
@@ -94,6 +105,15 @@ impl TableOptions {
         let spec = spec.with_day_start(self.day_start.unwrap_or_default());
         spec.validate()?;
         Ok(spec)
+    }
+
+    /// The column of texts that has the name of a symbol column. A text that was asked for stays one.
+    fn named_symbol(&self, columns: &[ColumnSpec]) -> Option<usize> {
+        let is_wished = |name: &str| self.types.iter().any(|(wished, _)| wished.eq_ignore_ascii_case(name));
+        let is_found = |column: &ColumnSpec, name: &str| {
+            column.name.eq_ignore_ascii_case(name) && column.column_type == ColumnType::Text && !is_wished(name)
+        };
+        SYMBOL_NAMES.iter().find_map(|name| columns.iter().position(|column| is_found(column, name)))
     }
 
     /// Whether a table that is there is as wished; types may name further columns.
@@ -143,6 +163,10 @@ fn has_its_dates(spec: &TableSpec, rows: &RecordBatch) -> bool {
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
+    use std::sync::Arc;
+
+    use arrow::array::{ArrayRef, StringArray, TimestampNanosecondArray};
+
     use super::*;
 
     fn table_options(time: Option<&str>, symbol: Option<&str>, types: &[(&str, ColumnType)]) -> TableOptions {
@@ -198,5 +222,38 @@ mod tests {
             table_options(None, None, &[("s", ColumnType::Symbol), ("new", ColumnType::Date)]).more(&spec).len(),
             1
         );
+    }
+
+    fn rows(symbol: &str) -> RecordBatch {
+        let columns: [(&str, ArrayRef); 3] = [
+            ("time", Arc::new(TimestampNanosecondArray::from(vec![1]))),
+            ("note", Arc::new(StringArray::from(vec!["x"]))),
+            (symbol, Arc::new(StringArray::from(vec!["A"]))),
+        ];
+        RecordBatch::try_from_iter(columns).unwrap()
+    }
+
+    #[test]
+    fn a_text_with_the_name_of_a_symbol_is_the_symbol() {
+        let default = TableOptions::default();
+        for name in ["sym", "Symbol", "ticker"] {
+            let spec = default.table_for("t", &rows(name)).unwrap();
+            assert_eq!(spec.symbol.as_deref(), Some(name));
+            assert_eq!(spec.columns[1].column_type, ColumnType::Text, "others stay texts");
+            default.check(&spec).unwrap();
+        }
+        assert_eq!(default.table_for("t", &rows("venue")).unwrap().symbol, None);
+        let none = TableOptions { symbol: Some(String::new()), ..TableOptions::default() };
+        assert_eq!(none.table_for("t", &rows("sym")).unwrap().symbol, None);
+        let text = TableOptions { types: vec![("sym".to_owned(), ColumnType::Text)], ..TableOptions::default() };
+        let spec = text.table_for("t", &rows("sym")).unwrap();
+        assert_eq!(spec.symbol, None);
+        text.check(&spec).unwrap();
+    }
+
+    #[test]
+    fn a_table_without_a_time_says_what_to_give() {
+        let refused = TableOptions::default().table("t").unwrap_err().to_string();
+        assert!(refused.contains("no types are given") && refused.contains("--type"), "{refused}");
     }
 }

@@ -5,7 +5,7 @@ pub(super) const SAMPLE_BYTES_MAX: usize = 120;
 
 /// A line that was refused. The lines around it are not touched by it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("line {line}, byte {offset}: {reason}: {}", sample.escape_ascii())]
+#[error("line {line}, byte {offset}: {reason}: {}", readable(sample))]
 pub struct LineError {
     /// Number of the line in its stream, from 1. A line with line feeds inside quotes counts once.
     pub line: u64,
@@ -15,6 +15,18 @@ pub struct LineError {
     pub reason: Reason,
     /// The beginning of the line, at most 120 bytes of what had arrived.
     pub sample: Vec<u8>,
+}
+
+/// A piece of a line, with control characters escaped: it is shown, logged, and quoted by JSON.
+fn readable(sample: &[u8]) -> String {
+    let mut text = String::with_capacity(sample.len());
+    for letter in String::from_utf8_lossy(sample).chars() {
+        match letter.is_control() {
+            true => text.extend(letter.escape_default()),
+            false => text.push(letter),
+        }
+    }
+    text
 }
 
 /// Why a line is refused. The sender has to change what it sends; sending the line again doesn't help.
