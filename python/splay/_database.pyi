@@ -70,7 +70,7 @@ def open(
     Raises
     ------
     NotADatabaseError
-        If there is no database and ``create`` is false.
+        If there is no database and ``create`` is false, or if ``path`` is an address, such as ``http://127.0.0.1:7750``: that is for :func:`connect`.
     StorageError
         If the folder holds other things, or can't be read or made.
     """
@@ -353,6 +353,7 @@ class Database:
         on_error: Literal["stop", "quarantine"] = "stop",
         quarantine_path: str | os.PathLike[str] | None = None,
         again: bool = False,
+        skip_loaded: bool = False,
         memory_bytes: int | None = None,
         threads: int | None = None,
         tier: Literal["mapped", "fast", "small", "dense"] | None = None,
@@ -392,6 +393,9 @@ class Database:
             The CSV file (``file,line,column,reason,text``) for such rows; it is made at the first one.
         again
             Whether files that were loaded before are loaded again.
+        skip_loaded
+            Whether files that were loaded before are passed over. They are known by their content. If there are no others, nothing is
+            done, and the report has commit 0.
         memory_bytes, threads, tier
             As for :meth:`write`; the threads parse, too.
         progress

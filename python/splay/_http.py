@@ -51,7 +51,7 @@ class Address:
     def connected(self) -> tuple[socket.socket, str, str]:
         """As :meth:`splay.subscription.Address.connected`."""
         connection = self.connection()
-        with broken_as_unreachable(f"no answer from {self.url}"):
+        with _unreachable(self.url):
             connection.connect()
         return connection.sock, self._parts.netloc.rpartition("@")[2], self._parts.path.rstrip("/")
 
@@ -69,7 +69,7 @@ class Address:
     ) -> http.client.HTTPResponse:
         """The response to a request; its body is not read yet unless it tells an error, which is raised."""
         headers = {**headers, **self.headers()}
-        with broken_as_unreachable(f"no answer from {self.url}"):
+        with _unreachable(self.url):
             try:
                 connection.request(method, self._parts.path.rstrip("/") + path, body, headers)
             except (BrokenPipeError, ConnectionResetError):
@@ -177,6 +177,19 @@ def _is_quiet(sock: socket.socket) -> bool:
         poll.register(sock, select.POLLIN)
         return not poll.poll(0)
     return not select.select([sock], [], [], 0)[0]
+
+
+@contextlib.contextmanager
+def _unreachable(url: str) -> Iterator[None]:
+    """The same for a connection with the server at an address, whose certificate may be one that isn't trusted."""
+    with broken_as_unreachable(f"no answer from {url}"):
+        try:
+            yield
+        except ssl.SSLCertVerificationError as error:
+            raise errors.UnreachableError(
+                f"{url} answered, but its certificate isn't trusted: {error.verify_message}; for one of your own "
+                "pass tls=ssl.create_default_context(cafile=...)"
+            ) from error
 
 
 @contextlib.contextmanager

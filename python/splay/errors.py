@@ -75,9 +75,10 @@ class LabError(Error):
 
 
 class NotADatabaseError(Error):
-    """The folder holds no database."""
+    """The folder holds no database; it has a ``path``. Or an address was given where a folder has to be; then it has an ``address``."""
 
     path: Path
+    address: str
 
 
 class NoSuchTableError(Error, LookupError):

@@ -227,7 +227,7 @@ class Client:
         ----------
         table
             Its name. It is made if there is none and the server allows that: its time column is the first timestamp, its
-            symbol column the first dictionary (category), or none.
+            symbol column the first dictionary (category), else texts named ``sym``, ``symbol``, ``ticker`` or similar, or none.
         rows
             Anything with ``__arrow_c_stream__`` or ``__arrow_c_array__``.
         ack

@@ -212,6 +212,13 @@ fn guess_symbol(columns: &[ColumnSpec]) -> Option<usize> {
 }
 
 fn no_time(columns: &[ColumnSpec]) -> String {
+    if let Some(place) = TIME_NAMES.iter().find_map(|name| find(columns, name)) {
+        let ColumnSpec { name, column_type, .. } = &columns[place];
+        return format!(
+            "the column {name:?} is {column_type}, and a time column has to be timestamps: convert it first, as by pandas.to_datetime, or name \
+             another one with time="
+        );
+    }
     let names: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
     format!("no column looks like a time; name one with time=, of {}", names.join(", "))
 }

@@ -163,7 +163,7 @@ impl PyDatabase {
     /// Loads files into a table.
     #[pyo3(signature = (
         table, files, *, recipe=None, format=None, header=None, types=None, time=None, symbol=None, time_zone=None,
-        day_start=None, on_error="stop", quarantine_path=None, again=false, memory_bytes=None, threads=None, tier=None,
+        day_start=None, on_error="stop", quarantine_path=None, again=false, skip_loaded=false, memory_bytes=None, threads=None, tier=None,
         progress=None, replace=None, partition=None, dedupe=None, on_duplicate="drop", zone=None, date_format=None,
         numbers=None, key=None, effective=None, on_conflict="refuse"
     ))]
@@ -184,6 +184,7 @@ impl PyDatabase {
         on_error: &str,
         quarantine_path: Option<PathBuf>,
         again: bool,
+        skip_loaded: bool,
         memory_bytes: Option<usize>,
         threads: Option<usize>,
         tier: Option<&str>,
@@ -201,6 +202,12 @@ impl PyDatabase {
     ) -> Result<LoadReport> {
         let mut options = options(memory_bytes, threads, tier, replace, partition)?;
         options.again = again;
+        let loaded = match (again, skip_loaded) {
+            (false, false) => load::LoadedFiles::Refused,
+            (false, true) => load::LoadedFiles::Skipped,
+            (true, false) => load::LoadedFiles::Again,
+            (true, true) => return Err(PyValueError::new_err("again and skip_loaded exclude each other").into()),
+        };
         options.dedupe = load::dedupe(dedupe, on_duplicate)?;
         options.on_conflict = load::on_conflict(on_conflict)?;
         let recipe = recipe.map(|recipe| Recipe::load(&recipe.to_string_lossy())).transpose()?;
@@ -223,7 +230,7 @@ impl PyDatabase {
         };
         let files = patterns(files)?;
         let (loaded, read) =
-            py.detach(|| load::load(&self.database, table, &files, settings, options, progress.as_ref()))?;
+            py.detach(|| load::load(&self.database, table, &files, settings, options, loaded, progress.as_ref()))?;
         let mut report = LoadReport::new(table, &loaded);
         report.quarantined = read.quarantined;
         for file in read.files {

@@ -142,6 +142,10 @@ fn of_store(error: &splay_store::Error, fields: &Bound<'_, PyDict>) -> PyResult<
             keep!(fields, path);
             "NotADatabaseError"
         }
+        Error::NotAFolder { address } => {
+            keep!(fields, address);
+            "NotADatabaseError"
+        }
         Error::NoSuchTable { table, existing } => {
             keep!(fields, table, existing);
             "NoSuchTableError"

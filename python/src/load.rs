@@ -1,6 +1,5 @@
 //! Files into tables.
 
-use std::collections::HashSet;
 use std::path::PathBuf;
 
 use pyo3::exceptions::PyValueError;
@@ -25,14 +24,16 @@ pub(crate) fn load(
     patterns: &[String],
     settings: ImportSettings,
     options: LoadOptions,
+    loaded: LoadedFiles,
     progress: Option<&Py<PyAny>>,
 ) -> Result<(LoadReport, ImportReport)> {
     let files = splay_import::expand(patterns)?;
     if options.dedupe.is_some() {
         splay_capture::settle(database)?;
     }
-    if !options.again {
-        refuse_known(database, table, &files)?;
+    let files = files_to_load(database, table, files, loaded)?;
+    if files.is_empty() {
+        return Ok((LoadReport::default(), ImportReport::default()));
     }
     let import = splay_import::plan(table, files, settings, existing(database, table)?.as_ref())?;
     let mut load = database.load(import.spec(), options)?;
@@ -43,29 +44,47 @@ pub(crate) fn load(
     Ok((load.commit()?, read))
 }
 
-/// Refuses files that were loaded before without reading further than their digests. The load itself looks once more.
-fn refuse_known(database: &Database, table: &str, files: &[InputFile]) -> Result<()> {
+/// Which files that were loaded before are loaded again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LoadedFiles {
+    /// None: the load is refused if there are any.
+    Refused,
+    /// None: they are passed over.
+    Skipped,
+    /// All.
+    Again,
+}
+
+/// The files that a load reads, by what is to be done with those that were loaded before. They are known by their digests, and the load itself looks
+/// once more.
+fn files_to_load(
+    database: &Database,
+    table: &str,
+    files: Vec<InputFile>,
+    loaded: LoadedFiles,
+) -> Result<Vec<InputFile>> {
     let snapshot = match database.table(table) {
+        _ if loaded == LoadedFiles::Again => return Ok(files),
         Ok(table) => table.snapshot()?,
-        Err(Error::NoSuchTable { .. }) => return Ok(()),
+        Err(Error::NoSuchTable { .. }) => return Ok(files),
         Err(error) => return Err(error.into()),
     };
-    let known: HashSet<&str> =
-        snapshot.sources().filter(|(source, _)| source.rows > 0).map(|(source, _)| source.digest.as_str()).collect();
-    if known.is_empty() {
-        return Ok(());
+    if snapshot.sources().next().is_none() {
+        return Ok(files);
     }
-    let mut signals = Signals::new();
+    let (mut signals, mut new) = (Signals::new(), Vec::with_capacity(files.len()));
     for file in files {
         signals.check()?;
-        let digest = splay_import::digest(file)?;
-        let earlier = snapshot.sources().find(|(source, _)| known.contains(digest.as_str()) && source.digest == digest);
-        if let Some((_, epoch)) = earlier {
-            let (table, source_name) = (snapshot.spec().name.clone(), file.name.clone());
-            return Err(Error::AlreadyLoaded { table, source_name, epoch: *epoch }.into());
+        match splay_import::loaded_by(&snapshot, &file)? {
+            Some(epoch) if loaded == LoadedFiles::Refused => {
+                let (table, source_name) = (snapshot.spec().name.clone(), file.name.clone());
+                return Err(Error::AlreadyLoaded { table, source_name, epoch }.into());
+            }
+            Some(_) => {}
+            None => new.push(file),
         }
     }
-    Ok(())
+    Ok(new)
 }
 
 fn run(import: Import, load: &mut splay_store::Load, progress: Option<&Py<PyAny>>) -> Result<ImportReport> {

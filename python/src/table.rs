@@ -298,7 +298,10 @@ impl PyTable {
     /// Changes what a partition spans.
     fn set_partition(&self, py: Python<'_>, period: &str) -> Result<()> {
         let period = load::period(period)?;
-        py.detach(|| self.table.set_partition(period, LoadOptions::default()))?;
+        py.detach(|| -> Result<_> {
+            splay_capture::settle(self.table.database())?;
+            Ok(self.table.set_partition(period, LoadOptions::default())?)
+        })?;
         Ok(())
     }
 

@@ -85,6 +85,17 @@ def test_a_backup_beside_a_server_has_all_that_was_acknowledged_and_can_be_kille
     assert run("backup", "--verify", tmp_path / "backups").returncode == 0
 
 
+def test_a_backup_inside_its_database_is_refused(db, tmp_path):
+    db.write("trade", frame(0, 10))
+    (tmp_path / "link").symlink_to(db.path)
+    before = sorted(path.name for path in db.path.iterdir())
+    for inside in (db.path, db.path / "backups", db.path / "a" / "b", tmp_path / "link" / "backups", db.path.parent / "x" / ".." / db.path.name / "y"):
+        told = run("backup", db.path, inside)
+        assert told.returncode == 1 and "is inside the database" in told.stderr, told.stderr
+    assert sorted(path.name for path in db.path.iterdir()) == before
+    assert run("backup", db.path, tmp_path / f"{db.path.name}-backups").returncode == 0
+
+
 def test_a_damaged_backup_and_one_that_was_never_finished_are_refused(db, tmp_path):
     db.write("trade", frame(0, 1_000))
     assert run("backup", db.path, tmp_path / "backups").returncode == 0

@@ -300,7 +300,7 @@ def test_a_bad_point_of_version_1_costs_itself_alone_and_is_explained(ports, inf
         said = json.loads(refused.value.content)
         assert (said["code"], said["retryable"]) == ("invalid", False)
         assert said["message"] == said["error"]
-        assert re.match(r"partial write: 2 lines were refused: line 2, byte \d+: .*\"price\".*text.*; line 4, byte", said["error"])
+        assert re.match(r"partial write: refused 2 lines: line 2, byte \d+: .*\"price\".*text.*; line 4, byte", said["error"])
         assert timed(ports, "price", "trades") == [(0, 1.5), (2, 2.5), (4, 3.0)]
         # What is there says what may come.
         with pytest.raises(influxdb.exceptions.InfluxDBClientError, match="price"):

@@ -30,11 +30,34 @@ def test_a_folder_without_a_database(tmp_path):
     assert caught.value.path == tmp_path
 
 
+def test_an_address_is_no_folder(tmp_path, monkeypatch, db, trades):
+    monkeypatch.chdir(tmp_path)
+    for address in ("http://127.0.0.1:7750", "https://ticks.example.com", "s3://bucket/market"):
+        for create in (True, False):
+            with pytest.raises(splay.NotADatabaseError, match="is an address, and this takes a folder.*splay.connect") as caught:
+                splay.open(address, create=create)
+            assert caught.value.address == address
+    db.write("trade", trades)
+    with pytest.raises(splay.NotADatabaseError, match="is an address"):
+        db.table("trade").export("http://127.0.0.1:7750/x")
+    assert not [path.name for path in tmp_path.iterdir() if ":" in path.name]
+
+
 def test_no_such_table(db):
     with pytest.raises(splay.NoSuchTableError, match='no table "quote"; this database has none') as caught:
         db.table("quote")
     assert (caught.value.table, caught.value.existing) == ("quote", [])
     assert isinstance(caught.value, LookupError)
+
+
+def test_methods_that_are_called_otherwise_elsewhere(db, trades):
+    db.write("trade", trades)
+    for name, here in [("join_asof", "asof_join"), ("sort_values", "sort"), ("drop_duplicates", "unique")]:
+        with pytest.raises(AttributeError, match=f"'{name}'; the method is called '{here}'"):
+            getattr(db["trade"], name)
+        assert hasattr(db["trade"], here)
+    with pytest.raises(AttributeError, match="columns are time, sym"):
+        getattr(db["trade"], "nothing")  # noqa: B009
 
 
 def test_statements(db, trades):
@@ -69,6 +92,8 @@ def test_frames_that_do_not_fit(db):
         db.write("t", [1, 2])
     with pytest.raises(splay.SchemaError, match="no column looks like a time; name one with time=, of a, b"):
         db.write("t", pa.table({"a": [1], "b": ["x"]}))
+    with pytest.raises(splay.SchemaError, match='the column "time" is text, and a time column has to be timestamps: convert it first'):
+        db.write("t", pa.table({"time": ["2024-01-01"], "sym": ["A"]}))
     with pytest.raises(splay.SchemaError, match='no column "when"'):
         db.write("t", pa.table({"time": TIME}), time="when")
     with pytest.raises(splay.SchemaError, match='"a" is int64; it must be text'):

@@ -94,9 +94,7 @@ def test_files_and_tables_join(db, folder):
         f"select count(*) n, sum(t.size) s from trade t join '{folder}/day1.parquet' f on t.Time = f.Time and t.Symbol = f.Symbol"
     ).to_arrow()
     assert found["n"][0].as_py() >= ROWS
-    asof = db.sql(
-        f"select count(b.size) n from trade a asof join '{folder}/day2.parquet' b on a.Symbol = b.Symbol and a.Time >= b.Time"
-    )
+    asof = db.sql(f"select count(b.size) n from trade a asof join '{folder}/day2.parquet' b on a.Symbol = b.Symbol and a.Time >= b.Time")
     assert asof.to_arrow()["n"][0].as_py() > 0
 
 
@@ -166,3 +164,44 @@ def test_rounded_decimals_are_compared_by_their_values(tmp_path):
     assert db.sql(f"select count(*) as n from {file} where d = round(d, 2)").fetchall() == [(1,)]
     assert db.sql(f"select count(*) as n from {file} a join {file} b on a.d = round(b.d, 2)").fetchall() == [(1,)]
     assert db.sql(f"select count(*) as n from {file} where d::int = 1").fetchall() == [(2,)]
+
+
+@pytest.mark.parametrize("clock", [pa.time32("s"), pa.time32("ms"), pa.time64("us"), pa.time64("ns")])
+@pytest.mark.parametrize("write", [pq.write_table, pyarrow.feather.write_feather])
+def test_times_of_day_of_any_unit_are_those_of_tables(db, tmp_path, clock, write):
+    clocks = pa.array([dt.time(10), dt.time(9, 30), None, dt.time(16)]).cast(clock)
+    file = tmp_path / "clocks"
+    write(pa.table({"id": [1, 2, 3, 4], "clock": clocks}), file)
+    file = file.rename(tmp_path / ("clocks.parquet" if write is pq.write_table else "clocks.arrow"))
+
+    def ids(condition):
+        return [row[0] for row in db.sql(f"select id from '{file}' where {condition} order by id").fetchall()]
+
+    assert ids("clock >= time '10:00'") == [1, 4]
+    assert ids("clock in (time '09:30', time '16:00')") == [2, 4]
+    assert ids("clock between time '09:00' and '10:00'") == [1, 2]
+    assert ids(f"clock = (select max(clock) from '{file}')") == [4]
+    db.write("t", pa.table({"time": pa.array([1], pa.timestamp("s")), "clock": pa.array([dt.time(9, 30)])}))
+    assert db.sql(f"select id from '{file}' f join t on f.clock = t.clock").fetchall() == [(2,)]
+
+
+def test_a_condition_on_a_cast_says_nothing_of_the_order(db, tmp_path):
+    hours = [dt.datetime(2024, 3, 9, hour) for hour in (12, 10, 11)]
+    rows = pa.table({"time": pa.array(hours, pa.timestamp("us")), "id": [1, 2, 3], "price": [1.9, 1.1, 1.5]})
+    pq.write_table(rows, tmp_path / "day.parquet")
+    for condition in ("time::date = date '2024-03-09'", "time::date = '2024-03-09'", "price::int = 1", "price::bigint = 1"):
+        of = f"from '{tmp_path}/day.parquet' where {condition}"
+        assert db.sql(f"select id {of} order by time").fetchall() == [(2,), (3,), (1,)]
+        assert db.sql(f"select id {of} order by price desc limit 1").fetchall() == [(1,)]
+        numbers = db.sql(f"select id, row_number() over (order by time), lag(id) over (order by price) {of} order by id")
+        assert numbers.fetchall() == [(1, 3, 3), (2, 1, None), (3, 2, 2)]
+
+
+def test_instants_of_other_zones_are_those_of_tables(db, tmp_path):
+    instants = pa.array([dt.datetime(2024, 3, 9, 10), dt.datetime(2024, 3, 9, 15)], pa.timestamp("us", "America/New_York"))
+    pq.write_table(pa.table({"time": instants, "id": [1, 2]}), tmp_path / "zoned.parquet")
+    db.load("t", tmp_path / "zoned.parquet")
+    for condition in ("time >= timestamp '2024-03-09 12:00'", "time = '2024-03-09 15:00'", "time::date = '2024-03-09'"):
+        stored = db.sql(f"select id, time from t where {condition} order by id").fetchall()
+        assert db.sql(f"select id, time from '{tmp_path}/zoned.parquet' where {condition} order by id").fetchall() == stored
+    assert [row[0] for row in stored] == [1, 2]

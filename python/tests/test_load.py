@@ -40,6 +40,20 @@ def test_a_file_is_loaded_once_unless_wanted(db, files):
     assert db.table("t").rows == 6
 
 
+def test_a_folder_that_grows_is_loaded_file_by_file(db, files):
+    db.load("t", files / "a.csv")
+    report = db.load("t", files, skip_loaded=True)
+    assert (report.rows, [file.name for file in report.files]) == (2, [str(files / "b.csv")])
+    report = db.load("t", files, skip_loaded=True)
+    assert (report.rows, report.files, db.table("t").rows) == (0, [], 4)
+    assert db.load("new", files, skip_loaded=True).rows == 4
+    # By content, whatever the name is.
+    (files / "a.csv").rename(files / "c.csv")
+    assert db.load("t", files, skip_loaded=True).files == []
+    with pytest.raises(ValueError, match="exclude each other"):
+        db.load("t", files, skip_loaded=True, again=True)
+
+
 def test_files_without_rows_are_loaded_each_night(db, files, tmp_path):
     assert db.load("trade", files / "a.csv").rows == 2
     for name in ("monday.csv", "tuesday.csv"):

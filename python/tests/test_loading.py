@@ -147,7 +147,7 @@ def test_duplicates_are_left_out_within_a_load_and_against_what_is_stored(db, tm
     second.to_csv(tmp_path / "second.csv", index=False)
     wanted, dropped = expected_of(wanted, second, key)
     told = splay_command("load", tmp_path / "db", "t", tmp_path / "second.csv", "--dedupe", ",".join(key or ["exact"]))
-    assert f"{dropped:,} duplicates were left out" in told
+    assert f"left out {dropped:,} duplicate" in told
     assert db.table("t").rows == len(wanted)
     commits = db.table("t").commits()
     assert [commit.duplicates for commit in commits] == [dropped, report.duplicates]
@@ -213,3 +213,25 @@ def test_files_that_are_something_else_say_what_they_are(db, tmp_path, name, tex
     with pytest.raises(splay.ImportFailedError, match=wanted.replace("(", r"\(").replace("[", r"\[")):
         db.load("t", tmp_path / name)
     assert db.tables() == []
+
+
+def test_the_command_passes_over_what_is_loaded(tmp_path):
+    (tmp_path / "a.csv").write_text("time,sym,price\n2024-01-02T14:30:00Z,IBM,161.25\n")
+    database, pattern = tmp_path / "db", tmp_path / "*.csv"
+    splay_command("load", database, "t", pattern, "--skip-loaded")
+    (tmp_path / "b.csv").write_text("time,sym,price\n2024-01-03T14:30:00Z,IBM,162\n")
+    refused = splay_command("load", database, "t", pattern, fails=True)
+    assert "--skip-loaded" in refused and "None of the files was loaded now" in refused
+    assert "loaded 1 row" in splay_command("load", database, "t", pattern, "--skip-loaded")
+    assert "nothing to load" in splay_command("load", database, "t", pattern, "--skip-loaded")
+    assert len(splay.open(database).sql("select * from t").fetchall()) == 2
+
+
+def test_a_row_with_a_null_in_its_key_is_no_duplicate(db):
+    hours = pd.to_datetime(["2024-03-10 07:30", "2024-03-10 08:30", "2024-03-10 09:30", "2024-03-10 09:40"])
+    rows = pd.DataFrame({"time": hours, "sym": [None, None, "A", "A"], "n": [0, 0, 0, 0]})
+    db.write("t", rows.iloc[:0].astype({"sym": str}), symbol="sym")
+    report = db.write("t", rows, dedupe=["sym", "n"])
+    assert (report.rows, report.duplicates, db.table("t").rows) == (3, 1, 3)
+    db.write("t", rows, dedupe=["sym", "n"])
+    assert db.table("t").rows == 5

@@ -99,6 +99,17 @@ def test_rows_are_there_when_they_are_acknowledged(served):
     ]
 
 
+def test_a_frame_makes_the_same_table_by_both_ways(served, tmp_path):
+    frame = pa.table({"time": pa.array([NOW, NOW + 1], pa.timestamp("ns", "UTC")), "sym": ["B", "A"], "price": [1.0, 2.0]})
+    served.client().write("trade", frame)
+    local = splay.open(tmp_path / "local")
+    local.write("trade", frame)
+    show = "show create table trade"
+    assert asked(served.client(), show) == local.sql(show).to_arrow().to_pylist()
+    with pytest.raises(splay.Error, match="rows for it would create it"), served.client().subscribe("nope") as updates:
+        next(iter(updates))
+
+
 def splay_time(nanoseconds: int):
     pandas = pytest.importorskip("pandas")
     return pandas.Timestamp(nanoseconds)

@@ -24,6 +24,8 @@ import pyarrow.flight as flight
 import pytest
 from adbc_driver_flightsql import DatabaseOptions
 
+import splay
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SPLAY = os.environ.get("SPLAY", str(ROOT / "target" / "release" / "splay"))
 DAY_NS = 1_767_225_600_000_000_000
@@ -309,6 +311,52 @@ def make_certificate(folder: pathlib.Path) -> tuple[pathlib.Path, pathlib.Path]:
     command += ["-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1", "-keyout", str(key), "-out", str(certificate)]
     subprocess.run(command, check=True, capture_output=True)
     return certificate, key
+
+
+def test_a_start_that_can_not_serve_leaves_no_journal(tmp_path: pathlib.Path) -> None:
+    with Server(tmp_path / "db") as server:
+        taken = server.http.removeprefix("http://")
+        free = ["--flight", "127.0.0.1:0", "--line", "127.0.0.1:0"]
+        (tmp_path / "wrong.toml").write_text('[tls]\ncertificate = "none.pem"\nkey = "none.pem"\n')
+        for arguments, said in [
+            (["--http", taken, *free], f"can't listen on {taken}"),
+            (["--http", "127.0.0.1:0", *free, "--config", tmp_path / "wrong.toml"], "none.pem"),
+        ]:
+            done = subprocess.run([SPLAY, "serve", tmp_path / "other", *arguments], capture_output=True, text=True, timeout=60)
+            assert done.returncode == 1 and said in done.stderr, done.stderr
+            assert not (tmp_path / "other").exists()
+
+
+def test_the_command_trusts_a_servers_own_certificate(tmp_path: pathlib.Path) -> None:
+    assert shutil.which("openssl"), "the test needs openssl"
+    certificate, key = make_certificate(tmp_path)
+    (tmp_path / "elsewhere").mkdir()
+    other, _ = make_certificate(tmp_path / "elsewhere")
+    token, digest = new_token("test")
+    (tmp_path / "token").write_text(token)
+    config = f'{digest}\n[tls]\ncertificate = "{certificate}"\nkey = "{key}"\n'
+
+    def ask(place: str, *arguments: object) -> subprocess.CompletedProcess[str]:
+        command = [SPLAY, "sql", place, "select 42 as n", "--format", "csv", "--token-file", tmp_path / "token", *arguments]
+        return subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=60)
+
+    with Server(tmp_path / "db", config=config) as server:
+        for place in (server.http, server.http.replace("127.0.0.1", "localhost")):
+            done = ask(place, "--authority", certificate)
+            assert (done.returncode, done.stdout) == (0, "n\n42\n"), done.stderr
+        done = ask(server.http, "--authority", other)
+        assert done.returncode == 1 and "answered, but its certificate" in done.stderr and "--authority" in done.stderr, done.stderr
+        # The system's authorities don't know it, if there is a list of them.
+        done = ask(server.http)
+        assert done.returncode == 1 and ("answered, but its certificate" in done.stderr or "list of certificates" in done.stderr), done.stderr
+        assert "Other(" not in done.stderr
+        done = ask(server.http.replace("https", "http"))
+        assert done.returncode == 1 and "answered, but not as HTTP does" in done.stderr and "https://" in done.stderr, done.stderr
+        with splay.connect(server.http, token, tls=ssl.create_default_context(cafile=str(certificate))) as client:
+            assert client.sql("select 42 as n").to_arrow().to_pylist() == [{"n": 42}]
+    with Server(tmp_path / "plain") as server:
+        done = ask(server.http.replace("http", "https"), "--authority", certificate)
+        assert done.returncode == 1 and "tls" in done.stderr.lower(), done.stderr
 
 
 def new_token(name: str) -> tuple[str, str]:

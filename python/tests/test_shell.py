@@ -56,6 +56,26 @@ def test_statements_and_commands_of_a_pipe(folder, tmp_path):
     assert "table    trade" in done.stdout and "four" not in done.stdout
 
 
+def test_settings_answer_and_words_without_a_backslash_are_commands(folder, tmp_path):
+    lines = ["help;", "\\rows 5", "select * from trade;", f"\\o {tmp_path}/all.csv", "select * from trade;", "\\o"]
+    lines += ["\\mode csv", "\\x", "\\tz UTC", "prepare p as select 1;", "\\timing", "\\stats", "select 2 as two; EXIT;", "select 3 as three;"]
+    done = command("shell", folder, text="\n".join(lines))
+    assert done.returncode == 0, done.stderr
+    assert "\\mode [MODE]" in done.stdout and "three" not in done.stdout
+    assert "100 rows, 95 not shown (\\rows 0 shows all)" in done.stdout
+    for said in ("rows is 5", f"answers go to {tmp_path}/all.csv", f"100 rows to {tmp_path}/all.csv", "mode is csv", "mode is vertical", "time zone is UTC", "PREPARE"):
+        assert said in done.stderr.splitlines(), (said, done.stderr)
+    assert (tmp_path / "all.csv").read_text().count("\n") == 101
+    # The costs begin with the time, which isn't told twice.
+    assert len(re.findall(r"^\d+\.\d+ ms", done.stdout, re.MULTILINE)) == 1, done.stdout
+    done = command("shell", folder, text="\\o gone/all.csv\n")
+    assert done.returncode == 1 and "there is no folder gone" in done.stderr
+    done = command("sql", folder, "select * from trade", "--rows", "5")
+    assert "95 not shown (--rows 0 shows all)" in done.stdout
+    done = command("sql", folder, "prepare q as select $1; execute q")
+    assert '"q" has 1 placeholder, and EXECUTE gives 0 values' in done.stderr
+
+
 def test_statements_are_kept_under_names(folder):
     text = """prepare last_of (varchar) as select last(n) as p from trade where sym = $1;
         prepare none_of as delete from trade where sym in (select sym from trade where n < $1);
@@ -257,7 +277,9 @@ def test_a_terminal_edits_completes_remembers_and_stops(folder, tmp_path):
     terminal.until("from trad")
     terminal.type("\t")
     terminal.until("e")
-    terminal.type("\rwhere n >= 90;\r")
+    terminal.type("\r")
+    terminal.until("   ...> ")
+    terminal.type("where n >= 90;\r")
     terminal.until("| 10 |")
     # Ctrl-C ends what runs, and the shell goes on.
     terminal.until("splay> ")
@@ -273,9 +295,37 @@ def test_a_terminal_edits_completes_remembers_and_stops(folder, tmp_path):
     terminal.type("select 40 + 2 as answer;\r")
     terminal.until("| 42     |")
     terminal.until("splay> ")
+    # The name of a command is completed, and Ctrl-C drops the lines of a statement.
+    terminal.type("\\mo\t csv\r")
+    terminal.until("mode is csv")
+    terminal.until("splay> ")
+    terminal.type("select 1\r")
+    terminal.until("   ...> ")
+    terminal.type("\x03")
+    terminal.until("splay> ")
     terminal.type("\\q\r")
     assert terminal.close() == 0
     assert "40 + 2" in history.read_text() and pathlib.Path(history).stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="terminals differ")
+def test_a_statement_on_a_server_is_stopped(served, tmp_path):  # noqa: F811, pytest hands it in
+    """Regression: Ctrl-C was heard once the server had answered."""
+    served.client().write("trade", frame(0, 100))
+    terminal = Terminal("shell", f"http://{served.address}", "--history", tmp_path / "history", TERM="xterm")
+    terminal.until("splay> ")
+    terminal.type("select count(*) from trade a, trade b, trade c, trade d, trade e where a.n + b.n + c.n + d.n + e.n = 1;\r")
+    time.sleep(1)
+    begun = time.monotonic()
+    terminal.type("\x03")
+    terminal.until("cancelled")
+    assert time.monotonic() - begun < 20
+    terminal.until("splay> ")
+    terminal.type("select 40 + 2 as answer;\r")
+    terminal.until("| 42     |")
+    terminal.until("splay> ")
+    terminal.type("\\q\r")
+    assert terminal.close() == 0
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="terminals differ")

@@ -21,6 +21,17 @@ from splay.frames.time_joins import TimeJoins
 from splay.frames.times import TimeVerbs
 
 
+METHODS_ELSEWHERE = {
+    "asof": "asof_join",
+    "join_asof": "asof_join",
+    "merge_asof": "asof_join",
+    "sort_values": "sort",
+    "drop_duplicates": "unique",
+    "query": "filter",
+}
+"""Methods of pandas and Polars, and what they are called here."""
+
+
 class Frame(Joins, TimeJoins, TimeVerbs, BookVerbs, Results):
     """Rows that are not read yet. Made by ``db["trade"]`` and :func:`splay.scan`.
 
@@ -107,7 +118,9 @@ class Frame(Joins, TimeJoins, TimeVerbs, BookVerbs, Results):
         try:
             return Expr(Column(self._query.spelled(name)), frame=self)
         except LookupError as error:
-            raise AttributeError(f"a frame has no method and no column {name!r}; columns are {', '.join(self.columns)}") from error
+            here = METHODS_ELSEWHERE.get(name)
+            hint = f"the method is called {here!r}" if here else f"columns are {', '.join(self.columns)}"
+            raise AttributeError(f"a frame has no method and no column {name!r}; {hint}") from error
 
     def __getitem__(self, key: Any) -> Any:
         """``t["price"]`` is a column, ``t[["a", "b"]]`` some columns, ``t[t.price > 10]`` some rows, ``t[:10]`` the first.
