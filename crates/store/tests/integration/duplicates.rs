@@ -32,7 +32,7 @@ fn key(row: &Row, dedupe: &Dedupe) -> Option<String> {
     for column in columns {
         key += &match column.as_str() {
             "time" => format!(" {}", row.time),
-            "sym" => String::new(),
+            "sym" => row.sym.map(|_| String::new())?,
             "price" => format!(" {}", row.price),
             "Size" => format!(" {}", row.size?),
             other => panic!("{other}"),
