@@ -331,7 +331,7 @@ impl Query {
             ));
         }
         let schema = session.describe_until(&view.query, stop)?.schema;
-        let schema = rename_columns(&schema, &view.columns)?;
+        let schema = rename_columns(&schema, &names_of(session, view, schema.fields().len())?)?;
         let columns = columns_of(&schema, &[])?;
         let (before, behind) = around_table(&view.query, &definition.table)?;
         let query = Query { definition, schema, before, behind, columns };
@@ -386,6 +386,17 @@ impl Query {
         let items = items.collect::<Vec<_>>().join(", ");
         format!("SELECT {items} FROM ({query}\n) AS \"__query\" ({})", names.join(", "))
     }
+}
+
+/// The names that a view gives its columns, by place. Without a list of its own these are those of its stored rows, since an expression may have had
+/// another title when these were stored.
+fn names_of(session: &Session, view: &View, columns: usize) -> Result<Vec<String>> {
+    if !view.columns.is_empty() {
+        return Ok(view.columns.clone());
+    }
+    let rows = session.database().rows_of_view(view)?;
+    let names = rows.map(|rows| rows.spec().columns.iter().map(|column| column.name.clone()).collect::<Vec<_>>());
+    Ok(names.filter(|names| names.len() == columns).unwrap_or_default())
 }
 
 fn rename_columns(schema: &SchemaRef, names: &[String]) -> Result<SchemaRef> {
