@@ -253,7 +253,8 @@ const OF_ONE_TYPE: [&str; 7] = ["coalesce", "greatest", "least", "make_array", "
 /// The decimals that DataFusion 55.2 makes of floats beside decimals.
 const OF_FLOATS: DataType = DataType::Decimal128(30, 15);
 
-/// Casts decimals to floats if one of the other values is a float, unless it is a literal that is an exact decimal of those that DataFusion makes of both. Returns whether it cast any.
+/// Casts decimals to floats if one of the other values is a float, unless that is a literal which [`OF_FLOATS`] holds exactly. Returns whether it cast
+/// any.
 fn one_type(values: Vec<&mut Expr>, schema: &DFSchema) -> Result<bool> {
     let types: Vec<Option<DataType>> = values.iter().map(|value| value.get_type(schema).ok()).collect();
     let is_decimal_text = |value: &Expr| literal_text(value).is_some_and(|text| fits(&text, &OF_FLOATS));

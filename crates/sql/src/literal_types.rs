@@ -51,10 +51,12 @@ fn is_text_literal(expr: &Expr) -> bool {
     matches!(expr, Expr::Literal(ScalarValue::Utf8(Some(_)), _))
 }
 
+/// Whether an expression is a float of the statement's text. One that stands for those of other statements of the same shape may be compared, too.
 fn is_float_literal(expr: &Expr) -> bool {
     matches!(expr, Expr::Literal(ScalarValue::Float64(Some(_)), _))
 }
 
+/// The float of a literal that stands for itself alone, and may be replaced by another value.
 fn float_literal(expr: &Expr) -> Option<f64> {
     match expr {
         Expr::Literal(ScalarValue::Float64(value), None) => *value,
