@@ -109,9 +109,9 @@ impl TableOptions {
 
     /// The column of texts that has the name of a symbol column. A text that was asked for stays one.
     fn named_symbol(&self, columns: &[ColumnSpec]) -> Option<usize> {
-        let is_wished = |name: &str| self.types.iter().any(|(wished, _)| wished.eq_ignore_ascii_case(name));
+        let has_type = |name: &str| self.types.iter().any(|(column, _)| column.eq_ignore_ascii_case(name));
         let is_found = |column: &ColumnSpec, name: &str| {
-            column.name.eq_ignore_ascii_case(name) && column.column_type == ColumnType::Text && !is_wished(name)
+            column.name.eq_ignore_ascii_case(name) && column.column_type == ColumnType::Text && !has_type(name)
         };
         SYMBOL_NAMES.iter().find_map(|name| columns.iter().position(|column| is_found(column, name)))
     }
