@@ -112,9 +112,9 @@ impl<'a> SomeRows<'a> {
         SomeRows { columns, mask: FilterMask::new(mask), are_asked }
     }
 
-    /// Rows that select a value. Choices nested within it compute only what these rows select: if each tried all rows first, the number of attempts
-    /// would double with each level.
-    fn selected(columns: &'a dyn Columns, mask: BooleanArray) -> SomeRows<'a> {
+    /// Rows that select a value, or pass the conditions before. Choices nested within it compute only what these rows select: if each tried all rows
+    /// first, the number of attempts would double with each level.
+    pub fn selected(columns: &'a dyn Columns, mask: BooleanArray) -> SomeRows<'a> {
         SomeRows { are_asked: true, ..SomeRows::new(columns, mask) }
     }
 }

@@ -138,16 +138,7 @@ impl<'a> Conditions<'a> {
             if conditions.iter().all(|condition| never_fails(condition)) {
                 conditions.sort_by_key(|condition| cost(condition, columns, constants));
             }
-            let (first, others) =
-                conditions.split_first().ok_or_else(|| Error::Unsupported("a condition of none".to_owned()))?;
-            let mut passed = self.hold_of(rows, first, columns, constants)?;
-            for condition in others {
-                if passed.true_count() == 0 {
-                    break;
-                }
-                passed = self.hold_too(rows, condition, &passed, columns, constants)?;
-            }
-            return Ok(passed);
+            return self.all_hold(rows, &conditions, columns, constants);
         }
         if let Some((column, dictionary)) = coded_column(expr, columns, rows)?
             && let Some(mask) = self.over_texts(expr, column, &dictionary, constants)?.hold(&dictionary)?
@@ -155,6 +146,41 @@ impl<'a> Conditions<'a> {
             return Ok(mask);
         }
         holds(&expr.evaluate(columns, constants)?.into_array(columns.rows())?)
+    }
+
+    /// The rows for which all conditions are true. A condition that refuses a row, for example because a sum overflows, is evaluated again, on the rows
+    /// alone that pass the others.
+    fn all_hold(
+        &mut self,
+        rows: usize,
+        conditions: &[&'a Expr],
+        columns: &dyn Columns,
+        constants: &[ArrayRef],
+    ) -> Result<BooleanArray> {
+        let mut passed = BooleanArray::new(BooleanBuffer::new_set(columns.rows()), None);
+        let mut refused = Vec::new();
+        for condition in conditions {
+            if passed.true_count() == 0 {
+                return Ok(passed);
+            }
+            // Within such an evaluation, what may fail isn't tried on all rows first: the number of attempts would double with each level.
+            if columns.are_asked() && !never_fails(condition) {
+                refused.push(condition);
+                continue;
+            }
+            match unless_refused(self.hold_too(rows, condition, &passed, columns, constants))? {
+                Some(too) => passed = too,
+                None => refused.push(condition),
+            }
+        }
+        for condition in refused {
+            if passed.true_count() == 0 {
+                return Ok(passed);
+            }
+            let some = SomeRows::selected(columns, passed.clone());
+            passed = spread(&passed, &self.hold_of(rows, condition, &some, constants)?);
+        }
+        Ok(passed)
     }
 
     /// The rows, of those that passed the conditions before, for which a condition is true.
@@ -360,7 +386,7 @@ pub(crate) fn never_fails(expr: &Expr) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use arrow::array::StringArray;
+    use arrow::array::{Int64Array, StringArray};
 
     use super::*;
     use crate::expr::{EvaluatedColumns, ScalarFunction};
@@ -432,6 +458,27 @@ mod tests {
         assert_eq!(condition(&is_number, &columns(8), &[]).unwrap().true_count(), 8);
         assert!(coded_column(&equals(0), &columns(5), 5).unwrap().is_none());
         assert!(coded_column(&equals(0), &columns(6), 6).unwrap().is_some());
+    }
+
+    #[test]
+    fn what_other_conditions_exclude_is_not_refused() {
+        let numbers = |values: Vec<Option<i64>>| Some(Value::Array(Arc::new(Int64Array::from(values)) as ArrayRef));
+        let of = vec![Some(i64::MAX), Some(2), None, Some(7)];
+        let columns =
+            EvaluatedColumns { columns: vec![numbers(of), numbers(vec![Some(0), Some(1), Some(1), None])], rows: 4 };
+        let constants = [0, 1].map(|value| Arc::new(Int64Array::from(vec![value])) as ArrayRef);
+        let both = |op, left: Expr, right: Expr| Expr::Binary(op, Box::new(left), Box::new(right));
+        let sum = both(BinaryOp::Add, Expr::Column(0), Expr::Column(0));
+        let overflows = both(BinaryOp::Greater, sum, Expr::Constant(0));
+        let guard = both(BinaryOp::Equal, Expr::Column(1), Expr::Constant(1));
+        let passes = |one: &Expr, other: &Expr| {
+            let all = both(BinaryOp::And, one.clone(), other.clone());
+            condition(&all, &columns, &constants).map(|mask| mask.values().iter().collect::<Vec<bool>>())
+        };
+        assert_eq!(passes(&guard, &overflows).unwrap(), [false, true, false, false]);
+        assert_eq!(passes(&overflows, &guard).unwrap(), [false, true, false, false]);
+        let no_guard = Expr::IsNotNull(Box::new(Expr::Column(1)));
+        assert!(matches!(passes(&overflows, &no_guard), Err(Error::Arrow(_))), "what a row asks for is refused");
     }
 
     #[test]

@@ -16,6 +16,7 @@ use arrow::compute::kernels::{boolean, cmp, numeric};
 use arrow::compute::{CastOptions, cast_with_options, is_not_null, is_null};
 use arrow::datatypes::DataType;
 
+use crate::arithmetic;
 use crate::choice::Choice;
 use crate::codes::{self, TextResults};
 use crate::compare;
@@ -494,7 +495,10 @@ impl BinaryOp {
                 Some(compared) => compared,
                 None => Arc::new(left.with_datum(|l| right.with_datum(|r| comparison(l, r)))?),
             },
-            None => left.with_datum(|l| right.with_datum(|r| self.kernel(l, r, left, right)))?,
+            None => match arithmetic::whole_numbers(self, left, right) {
+                Some(computed) => computed,
+                None => left.with_datum(|l| right.with_datum(|r| self.kernel(l, r, left, right)))?,
+            },
         };
         Ok(if both_scalar { Value::Scalar(result) } else { Value::Array(result) })
     }

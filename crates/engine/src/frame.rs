@@ -128,6 +128,9 @@ impl Frame {
 
     /// The rows that a mask keeps.
     pub fn filter_mask(&self, mask: FilterMask) -> Result<Frame> {
+        if mask.rows() == self.rows {
+            return Ok(self.clone());
+        }
         let (mask, mut choices) = (Arc::new(mask), Choices::default());
         let columns = self.columns.iter().map(|column| choices.filter(column, &mask)).collect::<Result<Vec<_>>>()?;
         Ok(Frame { columns, rows: mask.rows() })
@@ -272,4 +275,13 @@ impl Columns for Frame {
     fn column(&self, position: usize) -> Result<Value> {
         self.columns[position].values().map(Value::Array)
     }
+}
+
+/// The rows of some frames in pieces of at most so many; a frame without rows is one.
+pub(crate) fn in_pieces(frames: &[Frame], rows: usize) -> Vec<Frame> {
+    let pieces = |frame: &Frame| {
+        let starts = (0..frame.len().max(1)).step_by(rows.max(1));
+        starts.map(|start| frame.slice(start, rows)).collect::<Vec<_>>()
+    };
+    frames.iter().flat_map(pieces).collect()
 }

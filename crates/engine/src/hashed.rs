@@ -21,8 +21,30 @@ const FREE: HashEntry = HashEntry { hash: 0, number: NONE };
 /// Fewest places of a table.
 const PLACES_MIN: usize = 64;
 
-/// A set of at most this many places grows by a factor of four, because each growth rehashes all values.
+/// A table of fewer places grows by a factor of four, because each growth moves all entries.
 const SMALL_PLACES_MAX: usize = 1 << 13;
+
+/// Places that are searched for occupied ones together.
+const PLACES_TOGETHER: usize = 256;
+
+/// The places of a table that grows to so many entries.
+fn grown(places: usize, entries: usize) -> usize {
+    let least = if places < SMALL_PLACES_MAX { places * 4 } else { 0 };
+    (2 * entries).next_power_of_two().max(PLACES_MIN).max(least)
+}
+
+/// Visits the occupied places. They have no pattern that a processor could guess, so they are collected without a branch first.
+fn each_occupied<T: Copy>(places: &[T], free: T, is_occupied: impl Fn(&T) -> bool, mut visit: impl FnMut(T)) {
+    let mut occupied = [free; PLACES_TOGETHER];
+    for places in places.chunks(PLACES_TOGETHER) {
+        let mut count = 0;
+        for place in places {
+            occupied[count] = *place;
+            count += usize::from(is_occupied(place));
+        }
+        occupied[..count].iter().for_each(|place| visit(*place));
+    }
+}
 
 /// Entries by hash, in open addressing: each is at the place of its hash or at one of the next.
 #[derive(Debug, Default)]
@@ -52,13 +74,6 @@ impl NumbersByHash {
         entry.map_or(NONE, |entry| entry.number)
     }
 
-    /// Reads the place that a hash says, so that it is in the cache when the hash is looked for.
-    #[inline]
-    pub fn prefetch(&self, hash: u32) {
-        let last = self.places.len().wrapping_sub(1);
-        std::hint::black_box(self.places.get(hash as usize & last).map(|entry| entry.number));
-    }
-
     /// The number with this hash for which `is_it` holds; if there is none, adds `number`.
     pub fn find_or_add(&mut self, hash: u32, number: u32, is_it: impl Fn(u32) -> bool) -> Option<u32> {
         self.reserve(1);
@@ -84,12 +99,18 @@ impl NumbersByHash {
     }
 
     /// Makes room for more numbers.
+    #[inline]
     pub fn reserve(&mut self, more: usize) {
-        let places = (2 * (self.len + more)).next_power_of_two().max(PLACES_MIN);
-        if places > self.places.len() {
-            let before = std::mem::replace(&mut self.places, vec![FREE; places]);
-            before.into_iter().filter(|entry| entry.number != NONE).for_each(|entry| self.put(entry));
+        if 2 * (self.len + more) > self.places.len() {
+            self.grow(more);
         }
+    }
+
+    #[cold]
+    fn grow(&mut self, more: usize) {
+        let places = grown(self.places.len(), self.len + more);
+        let before = std::mem::replace(&mut self.places, vec![FREE; places]);
+        each_occupied(&before, FREE, |entry| entry.number != NONE, |entry| self.put(entry));
     }
 
     fn put(&mut self, entry: HashEntry) {
@@ -179,16 +200,16 @@ impl<V: Copy + PartialEq> ValueSet<V> {
 
     #[cold]
     fn grow(&mut self, more: usize, hash_of: impl Fn(&V) -> u64) {
-        let least = if self.places.len() < SMALL_PLACES_MAX { self.places.len() * 4 } else { 0 };
-        let places = (2 * (self.len + more)).next_power_of_two().max(PLACES_MIN).max(least);
-        let before = std::mem::replace(&mut self.places, vec![self.free; places]);
-        for value in before.into_iter().filter(|value| *value != self.free) {
+        let places = grown(self.places.len(), self.len + more);
+        let (free, before) = (self.free, std::mem::replace(&mut self.places, vec![self.free; places]));
+        let put = |value: V| {
             let mut place = self.place(hash_of(&value));
-            while self.places[place] != self.free {
+            while self.places[place] != free {
                 place = (place + 1) & (places - 1);
             }
             self.places[place] = value;
-        }
+        };
+        each_occupied(&before, free, |value| *value != free, put);
     }
 
     /// Empties the set and makes room for so many values.

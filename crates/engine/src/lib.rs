@@ -4,6 +4,7 @@
 //! constants, finds the rows by the table's order and works on slices of the mapped columns. Nothing here knows SQL.
 
 mod aggregate;
+mod arithmetic;
 pub mod asof;
 mod choice;
 mod choose;
@@ -51,6 +52,7 @@ mod value_list;
 mod vector;
 mod widen;
 mod window;
+mod word_units;
 
 pub use aggregate::{
     Aggregate, AggregateFunction, AggregateKernel, Buckets, ExternalAggregate, KernelAccumulator, Key, Listing,

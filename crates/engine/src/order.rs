@@ -9,6 +9,7 @@
 //! Invariant: the sort is stable, so rows that tie in all keys keep their order. Columns that are sorted already
 //! return no order at all.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, StringArray, UInt32Array};
@@ -194,14 +195,14 @@ fn stand_in_order(columns: &[SortColumn]) -> bool {
     (1..rows).all(|row| order(row).is_le())
 }
 
-/// The same for consecutive rows at some positions.
-pub(crate) fn stand_in_order_at(columns: &[SortColumn], rows: &[u32]) -> bool {
+/// The same for the rows at some positions, in each of some parts by itself.
+pub(crate) fn stand_in_order_at(columns: &[SortColumn], rows: &[u32], parts: &[Range<usize>]) -> bool {
     let Some(plain) = columns.iter().map(PlainColumn::of).collect::<Option<Vec<PlainColumn>>>() else { return false };
     let order = |pair: &[u32]| {
         let orders = plain.iter().map(|column| column.compare(pair[0] as usize, pair[1] as usize));
         orders.into_iter().find(|order| order.is_ne()).unwrap_or(std::cmp::Ordering::Equal)
     };
-    rows.windows(2).all(|pair| order(pair).is_le())
+    parts.iter().all(|part| rows[part.clone()].windows(2).all(|pair| order(pair).is_le()))
 }
 
 /// A column whose neighbours are compared directly: ascending, without nulls.

@@ -1,7 +1,7 @@
 //! Keys of several columns as one word a row, for lookup tables.
 //!
-//! - A column's values have codes: the distance from the least value, or, of texts and of values that are far apart, the
-//!   position of the first equal one. The codes of a row stand side by side in its word.
+//! - A column's values have codes: the distance from the least value (`word_units.rs`), or, of texts and of values that are
+//!   far apart, the position of the first equal one. The codes of a row stand side by side in its word.
 //! - Invariant: two rows of the table have the same word if and only if their keys are equal, and a key that no row can
 //!   have has [`NO_WORD`].
 //! - Where the word is full, the numbers of the words so far take the place of these.
@@ -14,7 +14,8 @@ use crate::aggregate::words_of;
 use crate::error::{Error, Result};
 use crate::lookup::{MISSING, Rows, is_text, plain};
 use crate::parallel;
-use crate::rows_by_word::{RowsByWord, range};
+use crate::rows_by_word::RowsByWord;
+use crate::word_units::Units;
 
 /// In the place of a word of a key that no row has.
 const NO_WORD: u64 = u64::MAX;
@@ -45,7 +46,7 @@ struct KeyColumn {
 #[derive(Debug)]
 enum Codes {
     /// Distances from the least value, up to that of the greatest.
-    Distances { data_type: DataType, least: u64, greatest: u64 },
+    Distances { data_type: DataType, units: Units, greatest: u64 },
     /// The first position of a value among those of the table.
     Positions(Rows),
 }
@@ -112,15 +113,12 @@ impl KeyColumn {
             (word, code) => word << self.bits | code,
         };
         let mut words: Vec<u64> = match &self.codes {
-            Codes::Distances { data_type, least, greatest } => {
+            Codes::Distances { data_type, units, greatest } => {
                 if *data_type != plain(keys.data_type()) {
                     return Err(Error::Unsupported(format!("a join by a {}", keys.data_type())));
                 }
-                let code = |word: &u64| match word.wrapping_sub(*least) {
-                    distance if distance <= *greatest => distance,
-                    _ => NO_WORD,
-                };
-                words.iter().zip(words_of(keys)?.iter().map(code)).map(with).collect()
+                let code = |distance: u64| if distance <= *greatest { distance } else { NO_WORD };
+                words.iter().zip(units.map(&words_of(keys)?, code)).map(with).collect()
             }
             Codes::Positions(rows) => words.iter().zip(rows.find(keys)?.into_iter().map(code)).map(with).collect(),
         };
@@ -136,10 +134,11 @@ impl Codes {
     fn new(keys: &ArrayRef, bits_max: u32, threads: usize) -> Result<(Codes, u32)> {
         if !is_text(keys.data_type()) {
             let nulls = keys.nulls().filter(|nulls| nulls.null_count() > 0);
-            if let Some((least, greatest)) = range(&words_of(keys)?, nulls)
+            let units = Units::of(&words_of(keys)?, nulls, keys.len());
+            if let Some(greatest) = units.greatest()
                 && let Some(bits) = greatest.checked_add(1).map(bits_below).filter(|bits| *bits <= bits_max)
             {
-                return Ok((Codes::Distances { data_type: plain(keys.data_type()), least, greatest }, bits));
+                return Ok((Codes::Distances { data_type: plain(keys.data_type()), units, greatest }, bits));
             }
         }
         // The texts of a dictionary are fewer than its rows.
@@ -247,7 +246,9 @@ mod tests {
     fn a_full_word_is_replaced_by_its_number() {
         let rows: i32 = 70_000;
         let far = |factor: i64| -> ArrayRef {
-            Arc::new((0..rows).map(|row| i64::from(row % 300).wrapping_mul(factor)).collect::<Int64Array>())
+            // The squares leave no unit but one.
+            let value = |number: i64| number.wrapping_mul(factor).wrapping_add(number * number);
+            Arc::new((0..rows).map(|row| value(i64::from(row % 300))).collect::<Int64Array>())
         };
         let own: ArrayRef = Arc::new((0..rows).map(i64::from).collect::<Int64Array>());
         // 59 bits each, and 17 for the row.

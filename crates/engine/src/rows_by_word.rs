@@ -1,20 +1,25 @@
 //! The first row of each word among the keys of a table: the core of lookup tables.
 //!
-//! - Words that are close together are found by place, all others by hash.
-//! - Words by hash stand in parts by the highest bits of their hashes. Each thread reads all words and builds its own
-//!   part, so nothing is moved and no lock is taken. Small tables have one part.
-//! - Hashes come first, then places, then entries, for some hundred words at a time: each of these loops only waits for
-//!   memory, so the processor has many reads in flight.
+//! - A word stands for its distance from the least one, in the greatest unit that divides all distances (`word_units.rs`).
+//!   Words that are close together are found by place, all others by hash.
+//! - A place of the hash table holds the distance and the row, so a look-up reads one cache line. Distances below 2^32 are
+//!   stored in half of the memory.
+//! - The highest bits of a hash are its place. Threads fill the table together: each reads all words and inserts those
+//!   whose places are in its own part of the table, so nothing is moved and no lock is taken.
+//! - Look-ups handle some hundred words at a time in loops that only wait for memory and don't branch, so the processor
+//!   has many reads in flight. Words whose place another one occupies are searched for afterwards.
 
+use std::fmt::Debug;
 use std::hash::BuildHasher;
 
 use arrow::buffer::NullBuffer;
 use hashbrown::DefaultHashBuilder;
 
 use crate::error::{Error, Result};
-use crate::hashed::{NumbersByHash, half, hash};
+use crate::hashed::hash;
 use crate::lookup::MISSING;
 use crate::parallel;
+use crate::word_units::Units;
 
 /// Places for each word up to which rows are found by place.
 const PLACES_OF_WORD_MAX: usize = 4;
@@ -22,29 +27,60 @@ const PLACES_OF_WORD_MAX: usize = 4;
 /// Words that are hashed and looked up together.
 const WORDS_TOGETHER: usize = 1_024;
 
+/// Binary logarithm of the fewest places of a hash table.
+const PLACE_BITS_MIN: u32 = 6;
+
 /// The first row of each word.
 #[derive(Debug)]
-pub(crate) enum RowsByWord {
-    /// For each word from the least on its first row, or [`MISSING`].
-    ByPlace {
-        least: u64,
-        rows: Vec<u32>,
-        repeats: bool,
-    },
-    ByHash {
-        seed: u64,
-        parts: Vec<Part>,
-    },
+pub(crate) struct RowsByWord {
+    units: Units,
+    rows: Rows,
+    repeats: bool,
 }
 
-/// The words whose hashes have the same highest bits.
-#[derive(Debug, Default)]
-pub(crate) struct Part {
-    /// Each word once, with the first of its rows.
-    entries: Vec<(u64, u32)>,
-    /// Positions among the entries.
-    positions: NumbersByHash,
-    repeats: bool,
+#[derive(Debug)]
+enum Rows {
+    /// The row of each distance, or [`MISSING`].
+    ByPlace(Vec<u32>),
+    Near(RowsByHash<u32>),
+    Far(RowsByHash<u64>),
+}
+
+/// The first row of each distance, in open addressing: at the place of its hash or at one of the next, cyclically within a part.
+#[derive(Debug)]
+struct RowsByHash<W> {
+    seed: u64,
+    /// Places of all parts, at least twice as many as words, and a power of two.
+    places: Vec<Place<W>>,
+    /// Places of a part, which are a power of two.
+    part_len: usize,
+}
+
+/// A distance and its row, which is [`MISSING`] where the place is free.
+#[derive(Debug, Clone, Copy)]
+struct Place<W> {
+    distance: W,
+    row: u32,
+}
+
+/// A distance as a table stores it.
+trait Distance: Copy + Default + PartialEq + Debug + Send + Sync {
+    /// The stored form; `None` if it is too narrow, so that the table has no such distance.
+    fn stored(distance: u64) -> Option<Self>;
+}
+
+impl Distance for u32 {
+    #[inline(always)]
+    fn stored(distance: u64) -> Option<u32> {
+        u32::try_from(distance).ok()
+    }
+}
+
+impl Distance for u64 {
+    #[inline(always)]
+    fn stored(distance: u64) -> Option<u64> {
+        Some(distance)
+    }
 }
 
 impl RowsByWord {
@@ -54,159 +90,176 @@ impl RowsByWord {
     /// [`Error::RepeatedKey`] if a word has several rows, unless words `may_repeat`.
     pub fn new(words: &[u64], nulls: Option<&NullBuffer>, may_repeat: bool, threads: usize) -> Result<RowsByWord> {
         let nulls = nulls.filter(|nulls| nulls.null_count() > 0);
-        if let Some((least, places)) = places(words, nulls) {
-            return RowsByWord::by_place(words, nulls, (least, places), may_repeat);
-        }
-        let seed = DefaultHashBuilder::default().hash_one(words.len());
-        let threads = parallel::threads_for(words.len(), 0, threads);
-        let parts = threads.next_power_of_two();
-        let parts = parallel::each(parts, threads, |part| Part::new(words, nulls, (seed, part, parts), may_repeat))?;
-        Ok(RowsByWord::ByHash { seed, parts })
-    }
-
-    fn by_place(
-        words: &[u64],
-        nulls: Option<&NullBuffer>,
-        (least, places): (u64, usize),
-        may_repeat: bool,
-    ) -> Result<RowsByWord> {
-        let (mut rows, mut repeats) = (vec![MISSING; places], false);
-        for (word, row) in words.iter().zip(0..) {
-            if nulls.is_some_and(|nulls| nulls.is_null(row as usize)) {
-                continue;
+        let places_max = (words.len() - nulls.map_or(0, NullBuffer::null_count)).saturating_mul(PLACES_OF_WORD_MAX);
+        let units = Units::of(words, nulls, places_max);
+        let keys = Keys { words, nulls, units: &units };
+        let (rows, repeats) = match units.count() {
+            Some(places) if places <= places_max => keys.by_place(places)?,
+            Some(places) if u32::try_from(places).is_ok() => {
+                let (rows, repeats) = RowsByHash::new(&keys, threads)?;
+                (Rows::Near(rows), repeats)
             }
-            match rows.get_mut(place(*word, least)) {
-                Some(free) if *free == MISSING => *free = row,
-                _ if may_repeat => repeats = true,
-                _ => return Err(Error::RepeatedKey),
+            _ => {
+                let (rows, repeats) = RowsByHash::new(&keys, threads)?;
+                (Rows::Far(rows), repeats)
             }
-        }
-        Ok(RowsByWord::ByPlace { least, rows, repeats })
+        };
+        if repeats && !may_repeat { Err(Error::RepeatedKey) } else { Ok(RowsByWord { units, rows, repeats }) }
     }
 
     /// Whether a word has several rows.
     pub fn repeats(&self) -> bool {
-        match self {
-            RowsByWord::ByPlace { repeats, .. } => *repeats,
-            RowsByWord::ByHash { parts, .. } => parts.iter().any(|part| part.repeats),
-        }
+        self.repeats
     }
 
     /// The first row of each word, or [`MISSING`].
     pub fn find(&self, words: &[u64]) -> Vec<u32> {
-        match self {
-            RowsByWord::ByPlace { least, rows, .. } => {
-                words.iter().map(|word| rows.get(place(*word, *least)).copied().unwrap_or(MISSING)).collect()
+        match &self.rows {
+            Rows::ByPlace(rows) => {
+                let row = |place: usize| rows.get(place).copied().unwrap_or(MISSING);
+                self.units.map(words, |distance| usize::try_from(distance).map_or(MISSING, row))
             }
-            RowsByWord::ByHash { seed, parts } => match parts.as_slice() {
-                [part] => found(words, *seed, |_| part),
-                parts => found(words, *seed, |hash| &parts[part_of(hash, parts.len())]),
-            },
+            Rows::Near(rows) => rows.find(words, &self.units),
+            Rows::Far(rows) => rows.find(words, &self.units),
         }
     }
 }
 
-/// The first row of each word, or [`MISSING`], in the part that `part` gives for a hash.
-fn found<'a>(words: &[u64], seed: u64, part: impl Fn(u64) -> &'a Part) -> Vec<u32> {
-    let mut rows = Vec::with_capacity(words.len());
-    let (mut hashes, mut positions) = (Vec::new(), Vec::new());
-    for words in words.chunks(WORDS_TOGETHER) {
-        hashes.clear();
-        hashes.extend(words.iter().map(|word| hash(seed, &[*word])));
-        positions.clear();
-        positions.extend(hashes.iter().map(|hash| part(*hash).positions.first_of(half(*hash))));
-        rows.extend(words.iter().zip(&hashes).zip(&positions).map(|((word, hash), position)| {
-            let part = part(*hash);
-            match part.entries.get(*position as usize) {
-                None => MISSING,
-                Some((entry_word, row)) if entry_word == word => *row,
-                Some(_) => part.row(*word, *hash),
-            }
-        }));
+/// The words of a table.
+struct Keys<'a> {
+    words: &'a [u64],
+    nulls: Option<&'a NullBuffer>,
+    units: &'a Units,
+}
+
+impl Keys<'_> {
+    fn is_valid(&self, row: u32) -> bool {
+        self.nulls.is_none_or(|nulls| nulls.is_valid(row as usize))
     }
-    rows
+
+    /// The row of each of so many distances, and whether a word has several.
+    fn by_place(&self, places: usize) -> Result<(Rows, bool)> {
+        let (mut rows, mut repeats) = (vec![MISSING; places], false);
+        for (word, row) in self.words.iter().zip(0..).filter(|(_, row)| self.is_valid(*row)) {
+            let place = usize::try_from(self.units.distance(*word)).ok();
+            match place.and_then(|place| rows.get_mut(place)) {
+                Some(free) if *free == MISSING => *free = row,
+                Some(_) => repeats = true,
+                None => return Err(Error::Unsupported("a key outside of its range".to_owned())),
+            }
+        }
+        Ok((Rows::ByPlace(rows), repeats))
+    }
 }
 
-/// The part of the words with a hash.
-#[inline]
-fn part_of(hash: u64, parts: usize) -> usize {
-    // Parts are a power of two and fewer than there are high bits for.
-    usize::try_from(hash >> u32::BITS).unwrap_or(0) >> (u32::BITS - parts.ilog2())
-}
+impl<W: Distance> RowsByHash<W> {
+    /// The rows of some keys, and whether a key has several.
+    fn new(keys: &Keys<'_>, threads: usize) -> Result<(RowsByHash<W>, bool)> {
+        let rows = keys.words.len();
+        let threads = parallel::threads_for(rows, 0, threads);
+        let len = (2 * rows).next_power_of_two().max(1 << PLACE_BITS_MIN);
+        let part_len = len / threads.next_power_of_two().min(len);
+        let seed = DefaultHashBuilder::default().hash_one(rows);
+        let mut places = vec![Place { distance: W::default(), row: MISSING }; len];
+        let shift = u64::BITS - len.ilog2();
+        let parts = places.chunks_mut(part_len).enumerate();
+        let repeats = parallel::each_of(parts, threads, |(number, places)| {
+            let mut part = Part { first: number * part_len, places, count: 0, repeats: false };
+            part.fill(keys, |distance| place_of(seed, shift, distance))?;
+            Ok(part.repeats)
+        })?;
+        Ok((RowsByHash { seed, places, part_len }, repeats.contains(&true)))
+    }
 
-impl Part {
-    fn new(
-        words: &[u64],
-        nulls: Option<&NullBuffer>,
-        (seed, number, parts): (u64, usize, usize),
-        may_repeat: bool,
-    ) -> Result<Part> {
-        let mut part = Part::default();
-        // Hashes are even, so parts are too.
-        part.positions.reserve(words.len() / parts);
-        part.entries.reserve(words.len() / parts);
-        let (mut own, mut first) = (Vec::with_capacity(WORDS_TOGETHER), 0);
+    /// The first row of each word, or [`MISSING`].
+    fn find(&self, words: &[u64], units: &Units) -> Vec<u32> {
+        let shift = u64::BITS - self.places.len().ilog2();
+        let mut rows = Vec::with_capacity(words.len());
+        let mut numbers = Vec::with_capacity(WORDS_TOGETHER);
+        let mut collisions = vec![0; WORDS_TOGETHER];
         for words in words.chunks(WORDS_TOGETHER) {
+            numbers.clear();
+            numbers.extend(words.iter().map(|word| place_of(self.seed, shift, units.distance(*word))));
+            let (start, mut count) = (rows.len(), 0);
+            rows.extend(words.iter().zip(&numbers).enumerate().map(|(at, (word, number))| {
+                let (place, distance) = (self.places[*number], W::stored(units.distance(*word)));
+                let is_it = distance == Some(place.distance);
+                collisions[count] = at;
+                count += usize::from(!is_it & (place.row != MISSING) & distance.is_some());
+                if is_it { place.row } else { MISSING }
+            }));
+            for at in &collisions[..count] {
+                if let Some(distance) = W::stored(units.distance(words[*at])) {
+                    rows[start + at] = self.next(distance, numbers[*at]);
+                }
+            }
+        }
+        rows
+    }
+
+    /// The row of a distance that isn't at its place.
+    fn next(&self, distance: W, place: usize) -> u32 {
+        let (last, part) = (self.part_len - 1, place & !(self.part_len - 1));
+        let mut next = (1..self.part_len).map(|further| self.places[part + ((place + further) & last)]);
+        next.find(|place| place.distance == distance || place.row == MISSING).map_or(MISSING, |place| place.row)
+    }
+}
+
+/// A part of a hash table that one thread fills.
+struct Part<'a, W> {
+    /// The number of its first place.
+    first: usize,
+    places: &'a mut [Place<W>],
+    count: usize,
+    repeats: bool,
+}
+
+impl<W: Distance> Part<'_, W> {
+    /// Inserts the keys whose places are in this part.
+    fn fill(&mut self, keys: &Keys<'_>, place_of: impl Fn(u64) -> usize) -> Result<()> {
+        let (mut own, mut first) = (Vec::with_capacity(WORDS_TOGETHER), 0);
+        for words in keys.words.chunks(WORDS_TOGETHER) {
             own.clear();
             for (word, row) in words.iter().zip(first..) {
-                let hash = hash(seed, &[*word]);
-                if part_of(hash, parts) == number && nulls.is_none_or(|nulls| nulls.is_valid(row as usize)) {
-                    own.push((half(hash), *word, row));
+                let distance = keys.units.distance(*word);
+                let place = place_of(distance).wrapping_sub(self.first);
+                if place < self.places.len()
+                    && keys.is_valid(row)
+                    && let Some(distance) = W::stored(distance)
+                {
+                    own.push((place, Place { distance, row }));
                 }
             }
             first += u32::try_from(words.len()).unwrap_or(MISSING);
-            own.iter().for_each(|(hash, _, _)| part.positions.prefetch(*hash));
-            for (hash, word, row) in &own {
-                let next = u32::try_from(part.entries.len()).unwrap_or(MISSING);
-                let entries = &part.entries;
-                match part.positions.find_or_add(*hash, next, |position| entries[position as usize].0 == *word) {
-                    None => part.entries.push((*word, *row)),
-                    Some(_) if may_repeat => part.repeats = true,
-                    Some(_) => return Err(Error::RepeatedKey),
-                }
-            }
+            // Reads the places, so that they are in the cache below.
+            own.iter().for_each(|(place, _)| _ = std::hint::black_box(self.places[*place].row));
+            own.iter().try_for_each(|(place, entry)| self.insert(*place, *entry))?;
         }
-        Ok(part)
+        Ok(())
     }
 
-    #[cold]
-    fn row(&self, word: u64, hash: u64) -> u32 {
-        let position = self.positions.find(half(hash), |position| self.entries[position as usize].0 == word);
-        position.map_or(MISSING, |position| self.entries[position as usize].1)
+    fn insert(&mut self, mut place: usize, entry: Place<W>) -> Result<()> {
+        while self.places[place].row != MISSING {
+            if self.places[place].distance == entry.distance {
+                self.repeats = true;
+                return Ok(());
+            }
+            place = (place + 1) & (self.places.len() - 1);
+        }
+        self.count += 1;
+        // A search ends at a free place.
+        if self.count == self.places.len() {
+            return Err(Error::Unsupported("a join by keys whose hashes are alike".to_owned()));
+        }
+        self.places[place] = entry;
+        Ok(())
     }
 }
 
-/// The place of a word; none has one beyond all places.
-#[inline]
-fn place(word: u64, least: u64) -> usize {
-    usize::try_from(word.wrapping_sub(least)).unwrap_or(usize::MAX)
-}
-
-/// The least of some words, of which null doesn't count, and how many places there are from it to the greatest; `None` if these are far more
-/// than there are words.
-fn places(words: &[u64], nulls: Option<&NullBuffer>) -> Option<(u64, usize)> {
-    let (least, distance) = range(words, nulls)?;
-    let places = usize::try_from(distance).ok()?.checked_add(1)?;
-    let count = words.len() - nulls.map_or(0, NullBuffer::null_count);
-    (places <= count.checked_mul(PLACES_OF_WORD_MAX)?).then_some((least, places))
-}
-
-/// The first of some words on the circle of all words, of which null doesn't count, and the distance from it to the last: whole numbers near zero
-/// are close together, with a sign or without. `None` without words, or if they are more than half of the circle apart.
-pub(crate) fn range(words: &[u64], nulls: Option<&NullBuffer>) -> Option<(u64, u64)> {
-    let first = match nulls {
-        None => *words.first()?,
-        Some(nulls) => words[nulls.valid_indices().next()?],
-    };
-    // Wrapping differences stay small for negative numbers as well.
-    let difference = |word: &u64| word.wrapping_sub(first).cast_signed();
-    let widened = |(low, high): (i64, i64), difference: i64| (low.min(difference), high.max(difference));
-    let (below, above) = match nulls {
-        None => words.iter().map(difference).fold((0, 0), widened),
-        Some(nulls) => nulls.valid_indices().map(|row| difference(&words[row])).fold((0, 0), widened),
-    };
-    let distance = above.checked_sub(below)?.cast_unsigned();
-    Some((first.wrapping_add_signed(below), distance))
+/// The place of a distance: the highest bits of its hash.
+#[inline(always)]
+fn place_of(seed: u64, shift: u32, distance: u64) -> usize {
+    usize::try_from(hash(seed, &[distance]) >> shift).unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -241,17 +294,5 @@ mod tests {
                 }
             }
         }
-    }
-
-    #[test]
-    fn the_range_of_words_is_one_on_their_circle() {
-        let words = |numbers: &[i64]| numbers.iter().map(|number| number.cast_unsigned()).collect::<Vec<_>>();
-        assert_eq!(range(&[], None), None);
-        assert_eq!(range(&words(&[3, -2, 1]), None), Some(((-2i64).cast_unsigned(), 5)));
-        assert_eq!(range(&words(&[i64::MIN, i64::MAX]), None), Some((i64::MAX.cast_unsigned(), 1)));
-        assert_eq!(range(&words(&[i64::MIN, 0, i64::MAX]), None), None);
-        let nulls = NullBuffer::from(vec![false, true, true]);
-        assert_eq!(range(&words(&[900, 7, 9]), Some(&nulls)), Some((7, 2)));
-        assert_eq!(range(&words(&[900]), Some(&NullBuffer::new_null(1))), None);
     }
 }

@@ -13,7 +13,7 @@ use crate::ends::{ends, ends_of_symbols};
 use crate::error::{Error, Result};
 use crate::expr::Expr;
 use crate::first::first_frames;
-use crate::frame::{Frame, SortKey};
+use crate::frame::{Frame, SortKey, in_pieces};
 use crate::join::{join, join_by_keys, window_join};
 use crate::late::FrameColumn;
 use crate::parallel;
@@ -162,13 +162,13 @@ pub(crate) fn over_input(plan: &Plan, input: Vec<Frame>, context: &ExecutionCont
         Plan::Asof { asof, .. } => join(input, asof, context),
         Plan::WindowJoin { join, .. } => window_join(&input, join, context),
         Plan::Filter { predicate, .. } => {
-            over_frames(input, context, |frame| frame.filter(predicate, context.constants))
+            over_frames(in_parts(&input, context), context, |frame| frame.filter(predicate, context.constants))
         }
         Plan::Project { outputs, .. } => {
             let project = |frame: Frame| frame.project(outputs, context.constants);
             match outputs.iter().all(|output| matches!(output, Expr::Column(_))) {
                 true => input.into_iter().map(project).collect(),
-                false => over_frames(in_blocks(input), context, |frame| {
+                false => over_frames(in_blocks(&input), context, |frame| {
                     let output = project(frame)?;
                     context.reads.add_computed(&output, context.memory_bytes)?;
                     Ok(output)
@@ -264,12 +264,8 @@ fn check_whole(frames: &[Frame], context: &ExecutionContext<'_>, copies_all: boo
 }
 
 /// Slices frames into blocks.
-pub(crate) fn in_blocks(frames: Vec<Frame>) -> Vec<Frame> {
-    let blocks = |frame: Frame| {
-        let starts = (0..frame.len().max(1)).step_by(BLOCK_ROWS_MAX);
-        starts.map(move |start| frame.slice(start, BLOCK_ROWS_MAX)).collect::<Vec<_>>()
-    };
-    frames.into_iter().flat_map(blocks).collect()
+pub(crate) fn in_blocks(frames: &[Frame]) -> Vec<Frame> {
+    in_pieces(frames, BLOCK_ROWS_MAX)
 }
 
 /// Applies a step to each frame, by several threads if that pays.
@@ -284,10 +280,16 @@ pub(crate) fn over_frames(
     parallel::each(frames.len(), threads, |number| stop.check().and_then(|()| step(frames[number].clone())))
 }
 
-/// The first rows in an order: the first ones of each frame, and then the first of these.
+/// The rows of some frames in parts, of which each thread has one if they are many.
+pub(crate) fn in_parts(frames: &[Frame], context: &ExecutionContext<'_>) -> Vec<Frame> {
+    let rows: usize = frames.iter().map(Frame::len).sum();
+    in_pieces(frames, rows.div_ceil(parallel::threads_for(rows, 0, context.threads)))
+}
+
+/// The first rows in an order: the first ones of each part, and then the first of these.
 fn first_of(frames: Vec<Frame>, keys: &[SortKey], fetch: usize, context: &ExecutionContext<'_>) -> Result<Frame> {
     let constants = context.constants;
-    let parts = over_frames(frames, context, |frame| frame.sort(keys, Some(fetch), constants))?;
+    let parts = over_frames(in_parts(&frames, context), context, |frame| frame.sort(keys, Some(fetch), constants))?;
     whole(parts, context)?.sort(keys, Some(fetch), constants)
 }
 

@@ -24,7 +24,7 @@ pub(crate) fn unnest(input: Vec<Frame>, columns: &[usize], context: &ExecutionCo
     let bytes = |data_type: &DataType| item(data_type).unwrap_or(data_type).primitive_width().unwrap_or(VALUE_BYTES);
     let row_bytes = input.first().map_or(0, |frame| frame.types().map(bytes).sum());
     let rows = RowCount::new(row_bytes, context.memory_bytes / 2);
-    over_frames(in_blocks(input), context, |frame| unnest_frame(&frame, columns, &rows))
+    over_frames(in_blocks(&input), context, |frame| unnest_frame(&frame, columns, &rows))
 }
 
 /// The type of a list's values.

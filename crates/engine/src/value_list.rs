@@ -1,7 +1,7 @@
 //! Lists of constants, as in `IN`: tested by hash, whatever the length of the list.
 //!
 //! The constant holds all values of the list. A run builds the table at its first test and caches it as long as its
-//! constants live. Values are equal if their bits are, after floats are brought to one form of zero and NaN: so `IN`
+//! constants live. Numbers are found by a bit, or as in a join's lookup table (`rows_by_word.rs`). Values are equal if their bits are, after floats are brought to one form of zero and NaN: so `IN`
 //! finds what a chain of `=` finds.
 //!
 //! The list of a join's keys is a hint: it narrows what is read, and rows that the join leaves out anyway may pass. It is
@@ -19,15 +19,18 @@ use hashbrown::HashSet;
 use crate::aggregate::words_of;
 use crate::compare;
 use crate::error::{Error, Result};
+use crate::lookup::MISSING;
 use crate::own_type::own_list;
 use crate::per_run::PerRun;
-use crate::rows_by_word::range;
+use crate::rows_by_word::RowsByWord;
+use crate::word_units::Units;
 
 /// Number of values up to which a list is searched linearly.
 const SHORT_MAX: usize = 8;
 
-/// Most bits of a bit set.
-const BITS_MAX: usize = 1 << 20;
+/// Bits of a bit set that are always allowed, and those for each value.
+const BITS_MIN: usize = 1 << 20;
+const BITS_OF_VALUE_MAX: usize = 128;
 
 /// Most values of a hint that is tested: a table of these stays in the cache.
 const HINT_VALUES_MAX: usize = 1 << 18;
@@ -159,23 +162,24 @@ struct ListTable {
 #[derive(Debug)]
 enum Entries {
     Short(Vec<u64>),
-    Words(HashSet<u64>),
-    /// For words in a small range: its beginning, and a bit for each word from there on.
-    Bits(u64, BooleanBuffer),
+    Words(RowsByWord),
+    /// For words in a small range: a bit for each distance, and an unset one behind the greatest.
+    Bits(Units, BooleanBuffer),
     Decimals(HashSet<i128>),
     Texts(HashSet<Box<str>>),
 }
 
 /// A bit set for words in a small range; `None` for other words.
 fn bits(words: &[u64]) -> Option<Entries> {
-    let (least, distance) = range(words, None)?;
-    let span = usize::try_from(distance).ok().filter(|span| *span < BITS_MAX)?;
-    let mut bits = BooleanBufferBuilder::new(span + 1);
-    bits.append_n(span + 1, false);
+    let limit = words.len().saturating_mul(BITS_OF_VALUE_MAX).max(BITS_MIN);
+    let units = Units::of(words, None, limit);
+    let count = units.count().filter(|count| *count <= limit)?;
+    let mut bits = BooleanBufferBuilder::new(count + 1);
+    bits.append_n(count + 1, false);
     for word in words {
-        bits.set_bit(usize::try_from(word.wrapping_sub(least)).ok()?, true);
+        bits.set_bit(usize::try_from(units.distance(*word)).ok()?, true);
     }
-    Some(Entries::Bits(least, bits.finish()))
+    Some(Entries::Bits(units, bits.finish()))
 }
 
 impl ListTable {
@@ -197,7 +201,10 @@ impl ListTable {
                 let words: Vec<u64> = words.filter(|(row, _)| is_valid(*row)).map(|(_, word)| word).collect();
                 match words.len() {
                     0..=SHORT_MAX => Entries::Short(words),
-                    _ => bits(&words).unwrap_or_else(|| Entries::Words(words.into_iter().collect())),
+                    _ => match bits(&words) {
+                        Some(bits) => bits,
+                        None => Entries::Words(RowsByWord::new(&words, None, true, 1)?),
+                    },
                 }
             }
         };
@@ -237,17 +244,14 @@ impl ListTable {
                     BooleanBuffer::collect_bool(words.len(), |row| list.contains(&words[row]))
                 }
             },
-            Entries::Bits(least, bits) => {
-                let words = words_of(values)?;
-                let is_set = |word: u64| {
-                    let place = usize::try_from(word.wrapping_sub(*least)).unwrap_or(usize::MAX);
-                    place < bits.len() && bits.value(place)
-                };
-                BooleanBuffer::collect_bool(words.len(), |row| is_set(words[row]))
+            Entries::Bits(units, bits) => {
+                let (words, last) = (words_of(values)?, bits.len() - 1);
+                let place = |word: u64| usize::try_from(units.distance(word)).map_or(last, |place| place.min(last));
+                BooleanBuffer::collect_bool(words.len(), |row| bits.value(place(words[row])))
             }
             Entries::Words(list) => {
-                let words = words_of(values)?;
-                BooleanBuffer::collect_bool(words.len(), |row| list.contains(&words[row]))
+                let rows = list.find(&words_of(values)?);
+                BooleanBuffer::collect_bool(rows.len(), |row| rows[row] != MISSING)
             }
         };
         let nulls = values.nulls().cloned();

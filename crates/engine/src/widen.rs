@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, ArrowPrimitiveType, AsArray};
+use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, PrimitiveArray};
 use arrow::datatypes::{
     DataType, Date32Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, Time64NanosecondType,
     TimeUnit, TimestampNanosecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
+
+use crate::vector::vectorized;
 
 /// Nanoseconds of a day of UTC.
 const DAY: i64 = 86_400_000_000_000;
@@ -17,7 +19,18 @@ pub(crate) fn widen(array: &ArrayRef, to: &DataType) -> Option<ArrayRef> {
         array: &ArrayRef,
         value: impl Fn(F::Native) -> T::Native,
     ) -> Option<ArrayRef> {
-        Some(Arc::new(array.as_primitive::<F>().unary::<_, T>(value)))
+        let array = array.as_primitive::<F>();
+        let values = array.values();
+        let mut wide = vec![T::Native::default(); values.len()];
+        vectorized(
+            #[inline(always)]
+            || {
+                for (to, from) in wide.iter_mut().zip(values) {
+                    *to = value(*from);
+                }
+            },
+        );
+        Some(Arc::new(PrimitiveArray::<T>::new(wide.into(), array.nulls().cloned())))
     }
     match (array.data_type(), to) {
         (DataType::Int8, DataType::Float64) => into::<Int8Type, Float64Type>(array, f64::from),

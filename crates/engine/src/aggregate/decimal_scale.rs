@@ -29,6 +29,11 @@ pub(super) struct DecimalScale {
 }
 
 impl DecimalScale {
+    /// The decimal digits of the values, once there were multiples.
+    pub fn digits(&self) -> Option<u8> {
+        self.digits
+    }
+
     /// The values as multiples; `None` where one isn't. `is_exact` says whether a quotient is the value, of values that have been
     /// narrower.
     pub fn multiples(&mut self, values: &[f64], is_exact: impl Fn(f64, f64) -> bool + Copy) -> Option<Vec<i64>> {

@@ -17,11 +17,14 @@ use arrow::datatypes::{
 use hashbrown::DefaultHashBuilder;
 use splay_store::canonical;
 
+use super::dense::DenseGroups;
+use super::keys::TextWords;
 use super::texts::Texts;
 use crate::error::{Error, Result};
 use crate::hashed::{NONE, NumbersByHash, half, hash};
 use crate::parallel;
 use crate::shift::plain;
+use crate::vector::vectorized;
 
 /// Groups whose key words share an allocation: new groups get new allocations, and existing words are never moved.
 const CHUNK_GROUPS: usize = 1 << 12;
@@ -35,13 +38,14 @@ pub(crate) struct Groups {
     chunks: Vec<Vec<u64>>,
     /// The words of nulls of all groups together.
     nulls: u64,
-    /// Groups by half of the bits of the hashes of their words.
+    /// Groups by half of the bits of the hashes of their words: the first `hashed` ones.
     table: NumbersByHash,
+    hashed: usize,
     /// Differs from one statement to the next, so that nobody can choose keys that collide.
     seed: u64,
     len: usize,
     /// Whether each group's words are greater than those of the one before, as they come from rows in order: then a group that
-    /// is greater still is new, and the table isn't needed.
+    /// is greater still is new, and no hash is needed.
     ascending: bool,
     /// Scratch: the hashes of rows, and their groups.
     hashes: Vec<u32>,
@@ -55,6 +59,7 @@ impl Groups {
             chunks: Vec::new(),
             nulls: 0,
             table: NumbersByHash::default(),
+            hashed: 0,
             seed: DefaultHashBuilder::default().hash_one(keys),
             len: 0,
             ascending: true,
@@ -121,6 +126,7 @@ impl Groups {
 
     /// The groups of rows whose words stand one behind the other and have these hashes, made where they weren't seen.
     pub fn find_hashed(&mut self, words: &[u64], hashes: &[u32], mut take: impl FnMut(u32)) {
+        self.fill_table();
         let mut existing = std::mem::take(&mut self.existing);
         self.known_rows(words, hashes, &mut existing);
         for ((words, hash), existing) in words.chunks_exact(self.stride).zip(hashes).zip(&existing) {
@@ -139,14 +145,24 @@ impl Groups {
             if self.len == 0 || self.words(self.len - 1) < words {
                 return self.add(words);
             }
-            self.fill_table();
+            self.ascending = false;
         }
+        self.fill_table();
         let (hash, stride, chunks) = (hash(words), self.stride, &self.chunks);
         let is_it = |group: u32| are_same(self::words(chunks, stride, group as usize), words);
         match self.table.find_or_add(hash, number(self.len), is_it) {
             Some(group) => group,
-            None => self.add(words),
+            None => {
+                self.hashed += 1;
+                self.add(words)
+            }
         }
+    }
+
+    /// Makes a group that wasn't seen before, as the caller knows. Its hash isn't needed until another one is looked for.
+    pub fn add_new(&mut self, words: &[u64]) -> u32 {
+        self.ascending = self.ascending && (self.len == 0 || self.words(self.len - 1) < words);
+        self.add(words)
     }
 
     /// The group of some words among those of the table.
@@ -177,13 +193,16 @@ impl Groups {
         number(self.len - 1)
     }
 
-    /// From now on groups are found by the table.
+    /// Puts the groups into the table that aren't there yet.
     fn fill_table(&mut self) {
-        self.ascending = false;
-        self.table.reserve(2 * self.len);
-        for group in 0..self.len {
+        if self.hashed == self.len {
+            return;
+        }
+        self.table.reserve(2 * (self.len - self.hashed));
+        for group in self.hashed..self.len {
             self.table.insert(half(hash(self.seed, self.words(group))), number(group));
         }
+        self.hashed = self.len;
     }
 }
 
@@ -192,18 +211,23 @@ fn words(chunks: &[Vec<u64>], stride: usize, group: usize) -> &[u64] {
     &chunks[group / CHUNK_GROUPS][start..start + stride]
 }
 
-/// Takes in the groups that others found: for each of theirs, in order, which of ours it is. Texts are by key, and empty for keys
-/// that aren't texts. Theirs differ from each other, so that so many threads look them up among ours, and those that aren't there are new.
-pub(super) fn merged(
-    groups: &mut Groups,
-    texts: &mut [Texts],
-    other: Groups,
-    other_texts: &[Texts],
-    threads: usize,
-) -> Result<Vec<u32>> {
+/// Groups, with what tells a row's group.
+pub(super) struct GroupIndex<'a> {
+    pub groups: &'a mut Groups,
+    /// By key; empty for keys that aren't texts.
+    pub texts: &'a mut [Texts],
+    pub dense: &'a mut DenseGroups,
+    /// By key.
+    pub words: &'a [TextWords],
+}
+
+/// Takes in the groups that others found: for each of theirs, in order, which of ours it is. Where all groups of both have places, theirs are looked up
+/// by place, otherwise by hash. Theirs differ from each other, so that so many threads look up their hashes, and those that aren't there are new.
+pub(super) fn merged(ours: GroupIndex<'_>, other: GroupIndex<'_>, threads: usize) -> Result<Vec<u32>> {
+    let GroupIndex { groups, texts, dense, words } = ours;
     let (keys, stride) = (texts.len(), groups.stride);
     let numbers: Vec<Vec<u32>> =
-        texts.iter_mut().zip(other_texts).map(|(texts, others)| texts.numbers_of(others)).collect();
+        texts.iter_mut().zip(&*other.texts).map(|(texts, others)| texts.numbers_of(others)).collect();
     let translate = |chunk: &mut [u64]| {
         for words in chunk.chunks_exact_mut(stride) {
             for (key, numbers) in numbers.iter().enumerate() {
@@ -213,7 +237,22 @@ pub(super) fn merged(
             }
         }
     };
-    let (len, mut chunks) = (other.len, other.chunks);
+    let (len, mut chunks) = (other.groups.len, std::mem::take(&mut other.groups.chunks));
+    let have_places = groups.len == dense.len() && len == other.dense.len();
+    let have_same_unit = words.iter().zip(other.words).all(|(ours, theirs)| ours.digits() == theirs.digits());
+    if have_places
+        && have_same_unit
+        && !(groups.ascending && other.groups.ascending)
+        && let Some(mapping) = dense.merge(other.dense, &numbers)
+    {
+        chunks.iter_mut().for_each(|chunk| translate(chunk));
+        for (words, group) in chunks.iter().flat_map(|chunk| chunk.chunks_exact(stride)).zip(&mapping) {
+            if *group as usize == groups.len {
+                groups.add_new(words);
+            }
+        }
+        return Ok(mapping);
+    }
     if groups.ascending {
         let goes_on = chunks.first_mut().is_none_or(|chunk| {
             let mut first = chunk[..stride].to_vec();
@@ -228,8 +267,9 @@ pub(super) fn merged(
                 .map(|words| groups.find(words))
                 .collect());
         }
-        groups.fill_table();
+        groups.ascending = false;
     }
+    groups.fill_table();
     let ours = &*groups;
     let look_up = |mut chunk: Vec<u64>| {
         translate(&mut chunk);
@@ -246,6 +286,7 @@ pub(super) fn merged(
             mapping.push(match existing {
                 NONE => {
                     groups.table.insert(hash, number(groups.len));
+                    groups.hashed += 1;
                     groups.add(words)
                 }
                 existing => existing,
@@ -349,13 +390,27 @@ fn primitive<T: ArrowPrimitiveType>(
     Arc::new(PrimitiveArray::<T>::new(values.into(), nulls).with_data_type(data_type.clone()))
 }
 
+/// A word of each value.
+fn converted<V: Copy>(values: &[V], word: impl Fn(&V) -> u64) -> Vec<u64> {
+    let mut words = vec![0; values.len()];
+    vectorized(
+        #[inline(always)]
+        || {
+            for (to, value) in words.iter_mut().zip(values) {
+                *to = word(value);
+            }
+        },
+    );
+    words
+}
+
 /// The words of a column of numbers.
 pub(crate) fn words_of(array: &ArrayRef) -> Result<ScalarBuffer<u64>> {
     let formed = canonical(array);
     let array = formed.as_ref().unwrap_or(array);
     macro_rules! words {
         ($type:ty, $word:expr) => {
-            arrow::array::AsArray::as_primitive::<$type>(array.as_ref()).values().iter().map($word).collect()
+            converted(arrow::array::AsArray::as_primitive::<$type>(array.as_ref()).values(), $word).into()
         };
         // The words are the values, wherever they stand.
         ($type:ty) => {
@@ -446,7 +501,7 @@ mod tests {
             ((9, true), (9, false)),
         ] {
             let (mut expected, mut expected_texts) = found(first.0, first.1);
-            let (other, other_texts) = found(second.0, second.1);
+            let (mut other, mut other_texts) = found(second.0, second.1);
             let one_by_one: Vec<u32> = (0..other.len())
                 .map(|group| {
                     let mut words = other.words(group).to_vec();
@@ -459,7 +514,11 @@ mod tests {
                 .collect();
             let (mut groups, mut texts) = found(first.0, first.1);
             // The order in which texts of new groups are numbered doesn't matter to groups.
-            let mapping = merged(&mut groups, &mut texts, other, &other_texts, 2).unwrap();
+            let (mut dense, mut other_dense) = (DenseGroups::default(), DenseGroups::default());
+            let ours = GroupIndex { groups: &mut groups, texts: &mut texts, dense: &mut dense, words: &[] };
+            let theirs =
+                GroupIndex { groups: &mut other, texts: &mut other_texts, dense: &mut other_dense, words: &[] };
+            let mapping = merged(ours, theirs, 2).unwrap();
             assert_eq!(mapping, one_by_one);
             assert_eq!(groups.len(), expected.len());
             let again: Vec<u32> = (0..groups.len())

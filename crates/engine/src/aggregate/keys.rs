@@ -13,6 +13,8 @@ use super::groups::words_of;
 use super::texts::Texts;
 use crate::codes::is_same;
 use crate::error::{Error, Result};
+use crate::vector::vectorized;
+use crate::word_units::gcd;
 
 /// Most combinations of keys that are looked up in a table.
 const PLACES_MAX: usize = 1 << 16;
@@ -54,9 +56,18 @@ impl WordBounds {
     /// The bounds of some words; `None` if there are no words.
     fn of(words: impl Iterator<Item = u64> + Clone, is_unsigned: bool) -> Option<WordBounds> {
         let flip = if is_unsigned { 1 << 63 } else { 0 };
-        let all = words.clone().map(|word| (word ^ flip).cast_signed());
-        let (least, greatest) =
-            all.fold((i64::MAX, i64::MIN), |(least, greatest), word| (least.min(word), greatest.max(word)));
+        let all = words.clone();
+        let (least, greatest) = vectorized(
+            #[inline(always)]
+            || {
+                let (mut least, mut greatest) = (i64::MAX, i64::MIN);
+                for word in all {
+                    let signed = (word ^ flip).cast_signed();
+                    (least, greatest) = (least.min(signed), greatest.max(signed));
+                }
+                (least, greatest)
+            },
+        );
         if least > greatest {
             return None;
         }
@@ -75,8 +86,18 @@ impl WordBounds {
         self.greatest.wrapping_sub(self.least) / self.unit.max(1)
     }
 
+    /// The bounds of the numbers of texts up to one.
+    pub fn of_numbers(greatest: u64) -> WordBounds {
+        WordBounds { least: 0, greatest, flip: 0, unit: 1 }
+    }
+
+    /// The word that is some steps from the least one.
+    pub fn word(&self, steps: u64) -> u64 {
+        self.least.wrapping_add(steps.wrapping_mul(self.unit.max(1)))
+    }
+
     /// How many words are between the least and another one, and one of these.
-    fn step(&self, word: u64) -> u64 {
+    pub fn step(&self, word: u64) -> u64 {
         let from_least = word.wrapping_sub(self.least);
         if self.unit <= 1 { from_least } else { from_least / self.unit }
     }
@@ -123,13 +144,6 @@ fn unit_of(words: impl Iterator<Item = u64>, least: u64, span: u64) -> u64 {
     unit
 }
 
-fn gcd(mut one: u64, mut other: u64) -> u64 {
-    while other != 0 {
-        (one, other) = (other, one % other);
-    }
-    one
-}
-
 enum KeyWords {
     /// Codes of a dictionary, and the word of each.
     Codes(ScalarBuffer<i32>, Arc<[Option<u64>]>),
@@ -170,6 +184,11 @@ impl TextWords {
     /// For keys whose groups are found by place.
     pub fn of_places() -> TextWords {
         TextWords { scale: Some(DecimalScale::default()), ..TextWords::default() }
+    }
+
+    /// The decimal digits of floats whose groups are found by place.
+    pub fn digits(&self) -> Option<u8> {
+        self.scale.as_ref().and_then(DecimalScale::digits)
     }
 
     /// Whether it is cheaper to number these rows one by one, because all rows of this dictionary together are fewer than its texts.
@@ -301,7 +320,7 @@ impl ValueKey {
     fn of_numbers(key: usize, words: ScalarBuffer<u64>, nulls: Option<NullBuffer>, texts: &Texts) -> ValueKey {
         // Texts are numbered as they come, so that any of those that were seen may be in the rows.
         let (choices, greatest) = (Some(texts.len() + 1), texts.len().saturating_sub(1) as u64);
-        let bounds = Some(WordBounds { least: 0, greatest, flip: 0, unit: 1 });
+        let bounds = Some(WordBounds::of_numbers(greatest));
         let nulls = nulls.filter(|nulls| nulls.null_count() > 0);
         ValueKey { key, words: KeyWords::Words(words, 0), nulls, choices, bounds }
     }
@@ -358,8 +377,18 @@ impl ValueKey {
         match &self.words {
             KeyWords::Codes(codes, _) => places.extend(codes.iter().map(|code| place(code.cast_unsigned(), last))),
             KeyWords::Words(_, least) | KeyWords::Multiples(_, _, least) => {
-                let number = |word: &u64| u32::try_from(word.wrapping_sub(*least)).unwrap_or(u32::MAX);
-                places.extend(self.words.of_places().iter().map(|word| place(number(word), last)));
+                let (words, start) = (self.words.of_places(), places.len());
+                places.resize(start + words.len(), 0);
+                vectorized(
+                    #[inline(always)]
+                    || {
+                        for (place, word) in places[start..].iter_mut().zip(words) {
+                            #[expect(clippy::cast_possible_truncation, reason = "it is at most `last`")]
+                            let number = word.wrapping_sub(*least).min(u64::from(last)) as u16;
+                            *place = number;
+                        }
+                    },
+                );
             }
         }
         if let Some(nulls) = &self.nulls {
@@ -409,10 +438,19 @@ impl ValueKey {
                         *at = *at * stride + last.1;
                     }
                 }
-                None => places
-                    .iter_mut()
-                    .zip(self.words.of_places())
-                    .for_each(|(at, word)| *at = *at * stride + place(*word)),
+                None => {
+                    let words = self.words.of_places();
+                    vectorized(
+                        #[inline(always)]
+                        || {
+                            for (at, word) in places.iter_mut().zip(words) {
+                                #[expect(clippy::cast_possible_truncation, reason = "as of `place`")]
+                                let own = word.wrapping_sub(reach.least) as u32 + 1;
+                                *at = *at * stride + own;
+                            }
+                        },
+                    );
+                }
                 Some(nulls) => {
                     for (row, (at, word)) in places.iter_mut().zip(self.words.of_places()).enumerate() {
                         *at = *at * stride + if nulls.is_valid(row) { place(*word) } else { 0 };

@@ -38,7 +38,7 @@ pub(crate) use accumulate::{
 pub(crate) use groups::{Groups, words_of};
 pub(crate) use kernels::TotalOrder;
 pub(crate) use keys::{TextWords, ValueKey};
-pub(crate) use over_frame::{accumulator_of, arguments, at_each_row, group_rows, over_frames};
+pub(crate) use over_frame::{accumulator_of, arguments, at_each_row, group_rows, key_numbers, over_frames};
 pub(crate) use over_table::{TableAggregate, needs_symbols, over_table};
 pub(crate) use picks::{Picks, Positions};
 pub use pivot::Pivot;

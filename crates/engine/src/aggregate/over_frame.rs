@@ -5,10 +5,10 @@ use arrow::compute::{SortOptions, take};
 use arrow::datatypes::DataType;
 
 use super::accumulate::{Accumulator, GroupRun, NO_GROUP, RowGroups, accumulator, update};
-use super::dense::DenseGroups;
+use super::dense::{self, DenseGroups};
 use super::first_by::PicksByKeys;
 use super::group_slots::runs_as_they_stand;
-use super::groups::{Groups, key_column, merged};
+use super::groups::{GroupIndex, Groups, key_column, merged};
 use super::keys::{TextWords, ValueKey};
 use super::picks::{Picks, Positions, rows_of};
 use super::pivot::{self, Cells, check_cells};
@@ -27,6 +27,20 @@ pub(crate) fn group_rows(frame: &Frame, keys: &[Expr], constants: &[ArrayRef]) -
     let mut grouping = Grouping::new(keys);
     let rows = grouping.rows(frame, constants)?;
     Ok((rows, grouping.groups.len()))
+}
+
+/// A number for each row, which rows have in common if and only if their keys are equal, and a bound of these numbers. In contrast to groups, the
+/// numbers don't follow the order of the rows, and not each of them needs to have rows.
+pub(crate) fn key_numbers(frame: &Frame, keys: &[Expr], constants: &[ArrayRef]) -> Result<(Vec<u32>, usize)> {
+    let mut grouping = Grouping::new(keys);
+    let values = grouping.values(frame, constants)?;
+    match dense::places_of_rows(&values, frame.len(), frame.len()) {
+        Some(numbers) => Ok(numbers),
+        None => {
+            let rows = grouping.groups_of(&values, frame.len());
+            Ok((rows, grouping.groups.len()))
+        }
+    }
 }
 
 /// Rows whose keys are written as words at once.
@@ -56,39 +70,56 @@ impl<'a> Grouping<'a> {
         Grouping { keys, groups, texts, words, dense: DenseGroups::within(PLACES_BYTES_MAX) }
     }
 
+    fn index(&mut self) -> GroupIndex<'_> {
+        let Grouping { groups, texts, dense, words, .. } = self;
+        GroupIndex { groups, texts, dense, words }
+    }
+
     /// The group of each row of a frame.
     fn rows(&mut self, frame: &Frame, constants: &[ArrayRef]) -> Result<Vec<u32>> {
-        let keys = self.keys.len();
-        if keys == 0 {
-            return Ok(vec![0; frame.len()]);
-        }
-        let mut values = Vec::with_capacity(keys);
+        let values = self.values(frame, constants)?;
+        Ok(self.groups_of(&values, frame.len()))
+    }
+
+    /// The keys of the rows of a frame.
+    fn values(&mut self, frame: &Frame, constants: &[ArrayRef]) -> Result<Vec<ValueKey>> {
+        let mut values = Vec::with_capacity(self.keys.len());
         for (position, key) in self.keys.iter().enumerate() {
             let array = key.evaluate(frame, constants)?.into_array(frame.len())?;
             values.push(ValueKey::new(position, &array, &mut self.texts[position], &mut self.words[position])?);
         }
+        Ok(values)
+    }
+
+    /// The group of each row, of which there are `count`.
+    fn groups_of(&mut self, values: &[ValueKey], count: usize) -> Vec<u32> {
+        let keys = self.keys.len();
+        if keys == 0 {
+            return vec![0; count];
+        }
         let (mut words, stride) = (vec![0; keys + 1], keys + 1);
+        let known = self.groups.len();
         let groups = &mut self.groups;
-        let find = |row: usize| {
+        let find = |row: usize, is_new: bool| {
             words[keys] = 0;
-            for value in &values {
+            for value in values {
                 let word = value.word(row);
                 words[value.key] = word.unwrap_or(0);
                 words[keys] |= u64::from(word.is_none()) << value.key;
             }
-            groups.find(&words)
+            if is_new { groups.add_new(&words) } else { groups.find(&words) }
         };
-        let mut of_rows = Vec::with_capacity(frame.len());
-        if !self.dense.rows(&values, frame.len(), find, |group| of_rows.push(group)) {
+        let mut of_rows = Vec::with_capacity(count);
+        if !self.dense.rows(values, count, known, find, |group| of_rows.push(group)) {
             let mut words = Vec::new();
-            for start in (0..frame.len()).step_by(BLOCK_ROWS) {
+            for start in (0..count).step_by(BLOCK_ROWS) {
                 words.clear();
-                words.resize(BLOCK_ROWS.min(frame.len() - start) * stride, 0);
+                words.resize(BLOCK_ROWS.min(count - start) * stride, 0);
                 values.iter().for_each(|value| value.write(start, &mut words, stride));
                 self.groups.find_rows(&words, |group| of_rows.push(group));
             }
         }
-        Ok(of_rows)
+        of_rows
     }
 }
 
@@ -190,9 +221,9 @@ impl<'a> State<'a> {
 
     /// Takes in what another has of the frames that follow.
     fn merge(&mut self, other: State<'_>, threads: usize) -> Result<()> {
-        let (ours, theirs) = (&mut self.grouping, other.grouping);
-        let mapping = merged(&mut ours.groups, &mut ours.texts, theirs.groups, &theirs.texts, threads)?;
-        let groups = ours.groups.len();
+        let mut theirs = other.grouping;
+        let mapping = merged(self.grouping.index(), theirs.index(), threads)?;
+        let groups = self.grouping.groups.len();
         for (ours, theirs) in self.slots.iter_mut().zip(other.slots) {
             match (ours, theirs) {
                 (Some((seen_types, ours)), Some((types, theirs))) if *seen_types == types => {

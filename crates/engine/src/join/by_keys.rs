@@ -21,11 +21,11 @@ use super::{evaluate_over, with_unmatched};
 use crate::error::{Error, Result};
 use crate::expr::{Expr, holds};
 use crate::filter_mask::FilterMask;
-use crate::frame::Frame;
+use crate::frame::{Frame, in_pieces};
 use crate::lookup::{LookupTable, MISSING, numbered};
 use crate::parallel;
 use crate::per_run::PerRun;
-use crate::run::{ExecutionContext, check_memory};
+use crate::run::{ExecutionContext, check_memory, in_blocks};
 
 /// Pairs over which a condition is evaluated at once.
 const PAIRS_TOGETHER: usize = 16_384;
@@ -299,7 +299,8 @@ pub(crate) fn join_by_keys(input: Vec<Frame>, join: &KeyJoin, context: &Executio
     let width = input.first().map_or(0, |frame| frame.columns().len());
     let range = join.condition.as_ref().and_then(|condition| KeyRange::of(condition, width, constants));
     let followers = join.followers(range.as_ref(), context)?;
-    let input = if join.condition.is_some() { in_pieces(&input) } else { input };
+    // A row may be of many pairs.
+    let input = if join.condition.is_some() { in_pieces(&input, ROWS_OF_PIECE) } else { in_blocks(&input) };
     let rows: usize = input.iter().map(Frame::len).sum();
     let threads = parallel::threads_for(rows, 0, context.threads);
     let found = parallel::each(input.len(), threads, |number| {
@@ -319,15 +320,6 @@ pub(crate) fn join_by_keys(input: Vec<Frame>, join: &KeyJoin, context: &Executio
         context.stop.check()?;
         join.joined(&left, &firsts, followers.as_ref().as_ref(), context)
     })
-}
-
-/// Frames of few rows each, since a row may be of many pairs.
-fn in_pieces(input: &[Frame]) -> Vec<Frame> {
-    let pieces = |frame: &Frame| {
-        let starts = (0..frame.len().max(1)).step_by(ROWS_OF_PIECE);
-        starts.map(|start| frame.slice(start, ROWS_OF_PIECE)).collect::<Vec<_>>()
-    };
-    input.iter().flat_map(pieces).collect()
 }
 
 #[cfg(test)]

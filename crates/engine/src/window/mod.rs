@@ -36,7 +36,7 @@ use crate::aggregate::{Aggregate, AggregateFunction, at_each_row};
 use crate::error::{Error, Result};
 use crate::expr::{BinaryOp, Expr};
 use crate::frame::{Frame, SortKey, concat_arrays};
-use crate::run::{ExecutionContext, check_memory, over_frames, whole};
+use crate::run::{ExecutionContext, check_memory, in_parts, over_frames, whole};
 use crate::stop::Stop;
 
 /// A function over a window.
@@ -226,14 +226,16 @@ pub(crate) fn windows(
 ) -> Result<Vec<Frame>> {
     if wants_few(calls, context.constants) {
         let row_total = AtomicUsize::new(0);
-        frames = over_frames(frames, context, |frame| match first_rows(&frame, calls, context.constants)? {
-            Some(rows) => {
-                // Relaxed: nothing but the sum matters.
-                let all = row_total.fetch_add(rows.len(), Ordering::Relaxed).saturating_add(rows.len());
-                check_memory(all, frame.types(), context.memory_bytes / 2)?;
-                frame.take(&rows)
+        frames = over_frames(in_parts(&frames, context), context, |frame| {
+            match first_rows(&frame, calls, context.constants)? {
+                Some(rows) => {
+                    // Relaxed: nothing but the sum matters.
+                    let all = row_total.fetch_add(rows.len(), Ordering::Relaxed).saturating_add(rows.len());
+                    check_memory(all, frame.types(), context.memory_bytes / 2)?;
+                    frame.take(&rows)
+                }
+                None => Ok(frame),
             }
-            None => Ok(frame),
         })?;
     } else if let Some(results) = in_order(&frames, calls, context)? {
         return Ok(with_columns(frames, results));

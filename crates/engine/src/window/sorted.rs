@@ -13,7 +13,7 @@ use splay_store::in_form;
 
 use super::in_order::has_same_order;
 use super::{WindowCall, of_partitions};
-use crate::aggregate::group_rows;
+use crate::aggregate::key_numbers;
 use crate::error::{Error, Result};
 use crate::expr::Expr;
 use crate::frame::{Frame, SortKey, sort_columns, sorted_indices};
@@ -82,14 +82,14 @@ struct WindowOrder {
 impl WindowOrder {
     fn of(frame: &Frame, call: &WindowCall, context: &ExecutionContext<'_>) -> Result<WindowOrder> {
         let keys = sort_columns(frame, &call.order_by, context.constants)?;
-        let (groups, count) = match group_rows(frame, &call.partition_by, context.constants) {
+        let (groups, count) = match key_numbers(frame, &call.partition_by, context.constants) {
             Ok(grouped) => grouped,
             // Keys that aren't hashed can be sorted.
             Err(Error::Unsupported(_)) => return WindowOrder::by_sort(frame, call, context),
             Err(error) => return Err(error),
         };
         let (mut order, partitions) = dealt(&groups, count);
-        if !partitions.iter().all(|rows| stand_in_order_at(&keys, &order[rows.clone()])) {
+        if !stand_in_order_at(&keys, &order, &partitions) {
             let of_groups = SortColumn { values: Arc::new(UInt32Array::from(groups)), options: None };
             let columns: Vec<SortColumn> = std::iter::once(of_groups).chain(keys).collect();
             order = order_by(&columns, None, context.threads)?.unwrap_or_else(|| all_rows(frame.len()));

@@ -124,7 +124,12 @@ impl State<'_> {
         let mut rows = Vec::with_capacity(count);
         if values.len() == self.aggregation.keys.len() {
             let mut dense = std::mem::take(&mut self.dense);
-            let is_dense = dense.rows(values, count, |row| self.find_row(values, row), |group| rows.push(group));
+            let known = self.groups.len();
+            let find = |row: usize, is_new: bool| {
+                self.set_words(values, row);
+                if is_new { self.groups.add_new(&self.words) } else { self.groups.find(&self.words) }
+            };
+            let is_dense = dense.rows(values, count, known, find, |group| rows.push(group));
             self.dense = dense;
             if is_dense {
                 return Ok(rows);
@@ -328,6 +333,12 @@ impl State<'_> {
     }
 
     fn find_row(&mut self, values: &[ValueKey], row: usize) -> u32 {
+        self.set_words(values, row);
+        self.groups.find(&self.words)
+    }
+
+    /// Sets the words of the keys that are values.
+    fn set_words(&mut self, values: &[ValueKey], row: usize) {
         let nulls = self.aggregation.keys.len();
         for value in values {
             let word = value.word(row);
@@ -335,7 +346,6 @@ impl State<'_> {
             self.words[nulls] &= !(1 << value.key);
             self.words[nulls] |= u64::from(word.is_none()) << value.key;
         }
-        self.groups.find(&self.words)
     }
 }
 

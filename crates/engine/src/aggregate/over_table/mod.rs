@@ -36,7 +36,7 @@ use self::keys_of_symbol::{SymbolKeys, of_symbols};
 use self::scatter::{GROUPS_MIN, ROWS_OF_GROUP_MAX, scattered};
 use super::accumulate::{Accumulator, GroupRun, accumulator};
 use super::dense::DenseGroups;
-use super::groups::{Groups, key_column, merged};
+use super::groups::{GroupIndex, Groups, key_column, merged};
 use super::keys::TextWords;
 use super::picks::Picks;
 use super::pivot::{self, check_cells};
@@ -385,9 +385,9 @@ impl<'a> State<'a> {
         !self.cuts.is_empty() || self.slots.iter().any(by_time)
     }
 
-    fn merge(&mut self, other: State<'_>) -> Result<()> {
+    fn merge(&mut self, mut other: State<'_>) -> Result<()> {
         let threads = self.aggregation.threads;
-        let mapping = merged(&mut self.groups, &mut self.texts, other.groups, &other.texts, threads)?;
+        let mapping = merged(self.index(), other.index(), threads)?;
         self.grow()?;
         let threads = threads_over(&other.slots, mapping.len(), threads);
         let slots = self.slots.iter_mut().zip(other.slots);
@@ -400,6 +400,11 @@ impl<'a> State<'a> {
             _ => Err(Error::Unsupported("a merge of two kinds of aggregates".to_owned())),
         })?;
         Ok(())
+    }
+
+    fn index(&mut self) -> GroupIndex<'_> {
+        let State { groups, texts, dense, text_words, .. } = self;
+        GroupIndex { groups, texts, dense, words: text_words }
     }
 
     fn finish(self, covers: &[&Cover]) -> Result<Vec<ArrayRef>> {
