@@ -15,6 +15,7 @@ use datafusion::logical_expr::{Expr, ExprSchemable};
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 
 use crate::corrected_scalars::parts;
+use crate::parameter_calls::{is_span_of_parameter, with_spans};
 
 const TIME: DataType = DataType::Timestamp(TimeUnit::Nanosecond, None);
 
@@ -26,8 +27,15 @@ impl ExprPlanner for TimePlanner {
     fn plan_binary_op(&self, sum: RawBinaryExpr, schema: &DFSchema) -> Result<PlannerResult<RawBinaryExpr>> {
         let RawBinaryExpr { op, left, right } = sum;
         let (left, right) = match &op {
-            BinaryOperator::Plus => as_times(left, right, true, schema)?,
-            BinaryOperator::Minus => as_times(left, right, false, schema)?,
+            BinaryOperator::Plus | BinaryOperator::Minus => {
+                let is_sum = op == BinaryOperator::Plus;
+                let (left, right) = with_spans(left, right, is_sum, schema);
+                // Beside a parameter a date stays one until its value is known.
+                match is_span_of_parameter(&left) || is_span_of_parameter(&right) {
+                    true => (left, right),
+                    false => as_times(left, right, is_sum, schema)?,
+                }
+            }
             op if is_comparison(op) && is_text_beside_boolean(&left, &right, schema) => {
                 (left.cast_to(&DataType::Boolean, schema)?, right)
             }

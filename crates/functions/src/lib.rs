@@ -16,7 +16,7 @@
 //! | windows beyond DataFusion's | aggregates with `DISTINCT`, `ORDER BY`, `EXCLUDE` | `over_frames.rs` over `frame_rows.rs` |
 //! | dates of times in a zone | `local_date` | `local_date.rs` |
 //! | times as numbers | `epoch_ms`, `epoch_us`, `epoch_ns`, `date_diff` | `boundaries.rs` |
-//! | times from text, intervals and spans | `strptime`, `to_seconds` and its kin, `age`, `date_sub`, `make_timestamp` | `strptime.rs`, `spans.rs` |
+//! | times from text, intervals and spans | `strptime`, `to_seconds` and its kin, `age`, `date_sub`, `make_timestamp`, `make_time` | `strptime.rs`, `spans.rs` |
 //! | text | `glob`, `regexp_extract_all`, `printf`, `format`, `md5`, `sha256`, `len`, `text[n]` | `glob.rs`, `regexp_extract_all.rs`, `printf.rs`, `md5.rs`, `sha256.rs`, `len.rs`, `characters.rs` |
 //! | bits | `hex`, `to_binary`, `bit_count` | `bits.rs` |
 //! | intervals by numbers | `*`, `/`, `-` and `abs` of spans of time | `span_arithmetic.rs` |
@@ -25,6 +25,7 @@
 //! | DataFusion's with other answers | `min`, `max`, `sum`, `avg`, `corr`, `bit_xor`, `percentile_cont`, and over moving frames `var`, `stddev`, `covar`, `corr`, `regr` of each kind | `corrected_aggregates.rs`, `struct_functions.rs`, `percentile.rs`, `moving_floats.rs` over `frame_fold.rs` |
 //! | DataFusion's scalar functions with other answers | `date_part`, `round`, `to_timestamp` | `corrected_scalars.rs` |
 //! | sums of dates and intervals | none by name | `date_times.rs` |
+//! | sums and zones of parameters, and parameters in `VALUES` | none by name | `parameter_calls.rs` |
 //! | instants of a zone's clock, and sums of them and days | none by name | `local_times.rs` |
 //!
 //! `avg`, `var`, `stddev`, `log`, `median` and all others of DataFusion's mean what they mean there.
@@ -61,6 +62,7 @@ mod neighbours;
 mod only_row;
 mod order_keys;
 mod over_frames;
+mod parameter_calls;
 mod percentile;
 mod pick_groups;
 mod printf;
@@ -102,10 +104,11 @@ pub use local_times::{as_instants, clock_changes, instants_of, is_of_instants, m
 pub use named_cast::CAST;
 pub use only_row::only_row;
 pub use over_frames::{FramePlanner, MARKER as FRAME_MARKER};
+pub use parameter_calls::{AT_ZONE, PARAMETER, SPAN, is_span_of_parameter};
 pub use row_order::{OrderedPlan, RowOrder, RowOrderRule, carry_order, is_ordered};
 pub use sessions::{
-    CalendarSource, OwnCalendars, calendars, own_calendar, special_days, trading_days, trading_sessions,
-    with_own_calendars,
+    CalendarSource, OwnCalendars, calendars, fails_out_of_range, own_calendar, special_days, trading_days,
+    trading_sessions, with_own_calendars,
 };
 pub use span_arithmetic::{NEGATED, SpanPlanner};
 pub use strptime::in_words_of_chrono;
@@ -123,6 +126,7 @@ pub fn scalar() -> Vec<ScalarUDF> {
         ScalarUDF::from(bin::Bin::last_at_or_below()),
         ScalarUDF::from(bin::Bin::first_at_or_above()),
     ];
+    functions.extend(parameter_calls::ParameterCall::all().map(ScalarUDF::from));
     functions.push(ScalarUDF::from(len::Len::new()));
     functions.push(local_date());
     functions.extend(md5::Digest::all().map(ScalarUDF::from));

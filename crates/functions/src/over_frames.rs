@@ -33,6 +33,7 @@ use crate::first_last::RowPick;
 use crate::frame_evaluator::FrameEvaluator;
 use crate::frame_rows::{Exclusion, Units};
 use crate::row_offsets::{self, OffsetFunction};
+use crate::walk::Walk;
 
 /// Says among the keys of a partition what else there is to a window.
 pub const MARKER: &str = "__frame";
@@ -223,10 +224,11 @@ fn planned(
     Ok(Expr::WindowFunction(Box::new(WindowFunction { fun, params })))
 }
 
-/// `lag` and `lead` with an offset of each row or, of `lead`, beyond nulls, which DataFusion 55.2 counts wrongly; `fill` with the key of its window.
+/// `lag` and `lead` with an offset of each row, or one that may be null, or, of `lead`, beyond nulls, which DataFusion 55.2 counts wrongly; `fill` with the key of its window.
 fn shifted(window: &RawWindowExpr, name: &str, marker: Option<&MarkerArguments>) -> Result<Option<Expr>> {
-    // DataFusion's take literals alone.
-    let is_computed = window.args.iter().skip(1).any(|argument| !argument.column_refs().is_empty());
+    // DataFusion's take literals alone, and a null, which a parameter may be, for an offset of 1.
+    let is_computed = window.args.iter().skip(1).any(|argument| !argument.column_refs().is_empty())
+        || window.args.get(1).map(may_be_null).transpose()?.unwrap_or(false);
     let ignores_nulls = window.null_treatment == Some(NullTreatment::IgnoreNulls);
     let kind = match name {
         "lag" if is_computed => row_offsets::Kind::Lag,
@@ -258,6 +260,17 @@ fn shifted(window: &RawWindowExpr, name: &str, marker: Option<&MarkerArguments>)
     };
     let fun = WindowFunctionDefinition::WindowUDF(Arc::new(WindowUDF::from(OffsetFunction::new(kind, ignores_nulls))));
     Ok(Some(Expr::WindowFunction(Box::new(WindowFunction { fun, params }))))
+}
+
+/// Whether a constant may be null, as far as its text tells.
+fn may_be_null(constant: &Expr) -> Result<bool> {
+    constant.exists(|part| {
+        Ok(match part {
+            Expr::Literal(value, _) => value.is_null(),
+            Expr::Placeholder(_) => true,
+            _ => false,
+        })
+    })
 }
 
 /// Whether a call is `count()` or `count(*)`.

@@ -1,4 +1,4 @@
-//! `lag` and `lead` by offsets that are computed for each row, and `fill`.
+//! `lag` and `lead` by offsets that are computed for each row or may be null, and `fill`.
 //!
 //! `over_frames.rs` plans them; what a window is ordered by is an argument of `fill`. Both take whole partitions, whatever the frame.
 //!

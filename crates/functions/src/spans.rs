@@ -2,13 +2,16 @@
 //!
 //! - `age(to, from)` is the interval in months, days and time between two times, as in PostgreSQL: days are those of the earlier time's month.
 //! - `date_sub(unit, from, to)` is how many whole units lie between two times, where `date_diff` counts boundaries.
-//! - `make_timestamp(year, month, day, hour, minute, seconds)` is that time.
+//! - `make_timestamp(year, month, day, hour, minute, seconds)` is that time, `make_time(hour, minute, seconds)` that time of day. Seconds may have a part, to
+//!   the microsecond.
 //!
 //! Source: <https://duckdb.org/docs/stable/sql/functions/interval>.
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, Int64Array, IntervalMonthDayNanoArray, TimestampNanosecondArray};
+use arrow::array::{
+    Array, ArrayRef, AsArray, Int64Array, IntervalMonthDayNanoArray, Time64NanosecondArray, TimestampNanosecondArray,
+};
 use arrow::datatypes::{
     DataType, Float64Type, Int64Type, IntervalMonthDayNano, IntervalUnit, TimeUnit, TimestampNanosecondType,
 };
@@ -33,6 +36,7 @@ enum Kind {
     Age,
     DateSub,
     MakeTimestamp,
+    MakeTime,
 }
 
 /// The scalar functions of this file.
@@ -63,6 +67,7 @@ impl SpanFunction {
             ("age", Kind::Age),
             ("date_sub", Kind::DateSub),
             ("make_timestamp", Kind::MakeTimestamp),
+            ("make_time", Kind::MakeTime),
         ];
         let span = |(name, kind): (&'static str, Kind)| SpanFunction {
             name,
@@ -111,6 +116,14 @@ impl ScalarUDFImpl for SpanFunction {
                 types.push(DataType::Float64);
                 Ok(types)
             }
+            (Kind::MakeTime, [parts @ .., seconds])
+                if parts.len() == 2
+                    && parts.iter().all(|part| is_whole(part) || is_text(part))
+                    && (is_number(seconds) || is_text(seconds)) =>
+            {
+                Ok(vec![DataType::Int64, DataType::Int64, DataType::Float64])
+            }
+            (Kind::MakeTime, _) => plan_err!("make_time takes (hour, minute, seconds)"),
             (Kind::Age, _) => plan_err!("age takes (to, from), two times"),
             (Kind::DateSub, _) => plan_err!("date_sub takes (unit, from, to), as in date_sub('hour', a, b)"),
             (Kind::MakeTimestamp, _) => {
@@ -125,6 +138,7 @@ impl ScalarUDFImpl for SpanFunction {
         Ok(match self.kind {
             Kind::DateSub => DataType::Int64,
             Kind::MakeTimestamp => TIME,
+            Kind::MakeTime => DataType::Time64(TimeUnit::Nanosecond),
             _ => INTERVAL,
         })
     }
@@ -137,6 +151,7 @@ impl ScalarUDFImpl for SpanFunction {
             Kind::Age => ages(&arrays)?,
             Kind::DateSub => whole_units(&arrays)?,
             Kind::MakeTimestamp => made(&arrays)?,
+            Kind::MakeTime => made_times_of_day(&arrays)?,
             kind => intervals(kind, self.name, &arrays[0])?,
         };
         Ok(match is_scalar {
@@ -167,7 +182,7 @@ fn intervals(kind: Kind, name: &str, numbers: &ArrayRef) -> Result<ArrayRef> {
             Kind::Months(unit) => IntervalMonthDayNano::new(small(unit)?, 0, 0),
             Kind::Days(unit) => IntervalMonthDayNano::new(0, small(unit)?, 0),
             Kind::Nanoseconds(unit) | Kind::Parts(unit) => IntervalMonthDayNano::new(0, 0, number.checked_mul(unit)?),
-            Kind::Age | Kind::DateSub | Kind::MakeTimestamp => return None,
+            Kind::Age | Kind::DateSub | Kind::MakeTimestamp | Kind::MakeTime => return None,
         })
     };
     let intervals = numbers.as_primitive::<Int64Type>().iter().map(|number| match number {
@@ -307,17 +322,37 @@ fn made(arrays: &[ArrayRef]) -> Result<ArrayRef> {
     Ok(Arc::new(times.collect::<Result<TimestampNanosecondArray>>()?))
 }
 
+fn made_times_of_day(arrays: &[ArrayRef]) -> Result<ArrayRef> {
+    let (hours, minutes) = (arrays[0].as_primitive::<Int64Type>(), arrays[1].as_primitive::<Int64Type>());
+    let seconds = arrays[2].as_primitive::<Float64Type>();
+    let times = (0..seconds.len()).map(|row| {
+        if hours.is_null(row) || minutes.is_null(row) || seconds.is_null(row) {
+            return Ok(None);
+        }
+        let (hour, minute, seconds) = (hours.value(row), minutes.value(row), seconds.value(row));
+        match microseconds_of_day(hour, minute, seconds).filter(|of_day| *of_day < 86_400_000_000) {
+            Some(of_day) => Ok(Some(of_day * 1_000)),
+            None => exec_err!("make_time: {hour}:{minute} and {seconds} seconds are no time of day"),
+        }
+    });
+    Ok(Arc::new(times.collect::<Result<Time64NanosecondArray>>()?))
+}
+
+/// To the microsecond, as the number of seconds is read there; the rest of it is the noise of its digits.
+fn microseconds_of_day(hour: i64, minute: i64, seconds: f64) -> Option<i64> {
+    if !(0..=24).contains(&hour) || !(0..60).contains(&minute) || !(0.0..60.0).contains(&seconds) {
+        return None;
+    }
+    #[expect(clippy::cast_possible_truncation, reason = "less than a minute")]
+    let microseconds = (seconds * 1e6).round() as i64;
+    Some((hour * 60 + minute) * 60_000_000 + microseconds)
+}
+
 /// The end of a day, 24:00:00, is the begin of the next one.
 fn time_of_parts([year, month, day, hour, minute]: [i64; 5], seconds: f64) -> Option<i64> {
     let small = |part: i64| u32::try_from(part).ok();
     let date = NaiveDate::from_ymd_opt(i32::try_from(year).ok()?, small(month)?, small(day)?)?;
-    if !(0..=24).contains(&hour) || !(0..60).contains(&minute) || !(0.0..60.0).contains(&seconds) {
-        return None;
-    }
-    // To the microsecond, as the number is read there; the rest of it is the noise of its digits.
-    #[expect(clippy::cast_possible_truncation, reason = "less than a minute")]
-    let microseconds = (seconds * 1e6).round() as i64;
-    let of_day = (hour * 60 + minute) * 60_000_000 + microseconds;
+    let of_day = microseconds_of_day(hour, minute, seconds)?;
     if hour == 24 && of_day > 86_400_000_000 {
         return None;
     }

@@ -28,6 +28,7 @@ use datafusion::sql::sqlparser::ast::{self, FunctionArguments};
 use splay_functions::carry_order;
 use splay_functions::walk::{Walk, WalkPlan};
 
+use crate::numbers::named;
 use crate::provider::TickRowOrder;
 use crate::resolve::call;
 
@@ -99,14 +100,11 @@ pub(crate) fn as_aggregates(plan: LogicalPlan) -> Result<LogicalPlan> {
     }
     let rewritten = plan.rewrite_steps_up(|step| {
         let names = NamePreserver::new(&step);
-        step.rewrite_expressions(|expr| {
-            let name = names.save(&expr);
-            let replaced = expr.transform_up(|expr| match marked_query(&expr) {
-                Some(query) => array_of(query.clone()).map(Transformed::yes),
-                None => Ok(Transformed::no(expr)),
-            })?;
-            Ok(replaced.update_data(|expr| name.restore(expr)))
-        })
+        let replaced = |expr: Expr| match marked_query(&expr) {
+            Some(query) => array_of(query.clone()).map(Transformed::yes),
+            None => Ok(Transformed::no(expr)),
+        };
+        step.rewrite_expressions(|expr| named(expr, &names, |expr| expr.transform_up(replaced)))
     });
     Ok(rewritten?.data)
 }

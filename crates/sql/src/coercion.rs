@@ -4,8 +4,11 @@
 //! - A decimal is compared with a float as a float, or with a literal as it is written: `d = 4.07` is true of 4.07. DataFusion 55.2 makes both
 //!   decimals of 15 places, of which a float has fewer: 1e-16 is 0, and 4.07 is 4.070000000000001.
 //! - Decimals beside floats in one column, as of `coalesce`, `CASE` or `UNION`, are floats, unless the floats are literals of at most 15 places.
-//! - Texts and numbers beside times (`times.rs`), literals beside values of other types (`literal_types.rs`).
+//! - Texts and numbers beside times (`times.rs`), texts that are cast to decimals (`decimal_texts.rs`), literals beside values of other types (`literal_types.rs`).
+//! - Values and defaults of `lag` and `lead` are of one type (`offset_defaults.rs`).
+//! - Times are compared with dates that are out of their range (`far_times.rs`).
 //! - `nullif` takes both zeros for one.
+//! - Parameters beside `+`, `-` and `AT TIME ZONE` (`parameter_calls.rs`).
 //! - A date and a parameter that is an interval make a time (`date_times.rs` of `functions`, which has the others).
 //! - A frame `RANGE` over dates with a number is one of days; over times with a number it is refused.
 //! - A frame `RANGE` without offsets over times of day or durations is one of `GROUPS`, which has the same rows; DataFusion refuses it.
@@ -24,12 +27,12 @@ use datafusion::logical_expr::{
 };
 use datafusion::optimizer::AnalyzerRule;
 use splay_functions::walk::{Walk, WalkPlan};
-use splay_functions::{CAST, as_times};
+use splay_functions::{CAST, as_times, is_span_of_parameter};
 
 use crate::literal_types;
 use crate::long_numbers::is_long;
 use crate::numbers::{nullif, rewritten};
-use crate::times;
+use crate::{decimal_texts, far_times, offset_defaults, parameter_calls, times};
 
 /// Prepares a plan for the coercion of its types.
 #[derive(Debug)]
@@ -50,12 +53,16 @@ impl AnalyzerRule for PrepareCoercion {
 /// # Errors
 /// Those of DataFusion for expressions that have no type.
 pub(crate) fn prepare(plan: LogicalPlan) -> Result<LogicalPlan> {
-    times::complete(plan)
+    parameter_calls::settle(plan)
+        .and_then(times::complete)
+        .and_then(decimal_texts::complete)
+        .and_then(far_times::decide)
         .and_then(literal_types::take_types)
         .and_then(move_dates)
         .and_then(compare_decimals)
         .and_then(range_over_peers)
         .and_then(settle_calls)
+        .and_then(offset_defaults::share_types)
         .and_then(aggregate_texts)
         .and_then(texts_of_unions)
 }
@@ -71,7 +78,7 @@ fn any_step(plan: &LogicalPlan, mut test: impl FnMut(&LogicalPlan) -> Result<boo
 }
 
 /// Whether an expression of a plan, or a part of one, passes a test.
-fn any_expression(plan: &LogicalPlan, test: impl Fn(&Expr) -> bool) -> Result<bool> {
+pub(crate) fn any_expression(plan: &LogicalPlan, test: impl Fn(&Expr) -> bool) -> Result<bool> {
     any_step(plan, |step| {
         let mut passes = false;
         step.walk_expressions(|expr| {
@@ -132,6 +139,7 @@ fn move_dates(plan: LogicalPlan) -> Result<LogicalPlan> {
 fn is_of_value(expr: &Expr) -> bool {
     let Expr::BinaryExpr(BinaryExpr { left, op: Operator::Plus | Operator::Minus, right }) = expr else { return false };
     [left, right].iter().any(|side| match side.as_ref() {
+        side if is_span_of_parameter(side) => true,
         Expr::Literal(value, _) => matches!(
             value.data_type(),
             DataType::Date32 | DataType::Date64 | DataType::Interval(_) | DataType::Duration(_)
@@ -255,7 +263,7 @@ const OF_FLOATS: DataType = DataType::Decimal128(30, 15);
 
 /// Casts decimals to floats if one of the other values is a float, unless that is a literal which [`OF_FLOATS`] holds exactly. Returns whether it cast
 /// any.
-fn one_type(values: Vec<&mut Expr>, schema: &DFSchema) -> Result<bool> {
+pub(crate) fn one_type(values: Vec<&mut Expr>, schema: &DFSchema) -> Result<bool> {
     let types: Vec<Option<DataType>> = values.iter().map(|value| value.get_type(schema).ok()).collect();
     let is_decimal_text = |value: &Expr| literal_text(value).is_some_and(|text| fits(&text, &OF_FLOATS));
     let is_float = |(value, of): (&&mut Expr, &Option<DataType>)| {
@@ -327,7 +335,7 @@ fn with_columns_cast(
     Ok(Transformed::yes(LogicalPlan::Union(union)))
 }
 
-fn is_decimal(data_type: &DataType) -> bool {
+pub(crate) fn is_decimal(data_type: &DataType) -> bool {
     matches!(
         data_type,
         DataType::Decimal32(_, _) | DataType::Decimal64(_, _) | DataType::Decimal128(_, _) | DataType::Decimal256(_, _)
@@ -415,7 +423,7 @@ impl Sides {
 
 /// The text of a number that is a literal of the statement: the shortest text that gives its float, without an exponent; or the original text of a
 /// long number, which is a float only if it isn't beside a decimal (`long_numbers.rs`).
-fn literal_text(expression: &Expr) -> Option<Cow<'_, str>> {
+pub(crate) fn literal_text(expression: &Expr) -> Option<Cow<'_, str>> {
     match expression {
         Expr::Literal(ScalarValue::Float64(Some(value)), None) => value.is_finite().then(|| value.to_string().into()),
         Expr::Cast(Cast { expr, field }) if *field.data_type() == DataType::Float64 => match expr.as_ref() {
@@ -429,7 +437,7 @@ fn literal_text(expression: &Expr) -> Option<Cow<'_, str>> {
 }
 
 /// Whether a number, as written, is a value of a decimal type.
-fn fits(text: &str, decimal: &DataType) -> bool {
+pub(crate) fn fits(text: &str, decimal: &DataType) -> bool {
     let (precision, scale) = match decimal {
         DataType::Decimal32(precision, scale)
         | DataType::Decimal64(precision, scale)

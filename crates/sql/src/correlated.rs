@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
-use datafusion::common::{Column, DFSchema, JoinType, NullEquality, Result, TableReference, plan_err};
+use datafusion::common::{Column, DFSchema, JoinType, NullEquality, Result, TableReference};
 use datafusion::functions_aggregate::first_last::first_value;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::logical_plan::{Aggregate, Distinct, FetchType, Join, Limit, SkipType, Subquery};
@@ -31,6 +31,7 @@ use splay_functions::only_row;
 use splay_functions::walk::{Walk, WalkPlan};
 
 use crate::correlated_in::correlated_membership;
+use crate::correlated_order::sort_by_columns;
 use crate::numbers::rewritten;
 
 /// Joins values by what their queries read from around them, before types are coerced.
@@ -41,6 +42,7 @@ impl AnalyzerRule for JoinCorrelated {
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
         let mut number = 0;
         let plan = plan.rewrite_steps_up(correlated_membership)?.data;
+        let plan = plan.rewrite_steps_up(sort_by_columns)?.data;
         let plan = rewritten(plan, |node, _| lateral_bound_by_columns(node), |expr, _| value_bound_by_columns(expr))?;
         Ok(plan.rewrite_steps_up(|node| join_correlated(node, &mut number))?.data)
     }
@@ -116,7 +118,7 @@ fn with_equal_columns(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
 
 fn join_correlated(node: LogicalPlan, number: &mut usize) -> Result<Transformed<LogicalPlan>> {
     let has_columns_of_input = match node {
-        LogicalPlan::Filter(_) | LogicalPlan::Sort(_) => true,
+        LogicalPlan::Filter(_) => true,
         LogicalPlan::Projection(_) | LogicalPlan::Aggregate(_) => false,
         _ => return Ok(Transformed::no(node)),
     };
@@ -133,11 +135,6 @@ fn join_correlated(node: LogicalPlan, number: &mut usize) -> Result<Transformed<
             Some((with_value, value)) => {
                 input = with_value;
                 values.push((Expr::ScalarSubquery(query), value));
-            }
-            None if matches!(node, LogicalPlan::Sort(_)) => {
-                return plan_err!(
-                    "a query in ORDER BY reads columns from around it alone that are in the select list, too"
-                );
             }
             // DataFusion reports the fault.
             None => return Ok(Transformed::no(node)),

@@ -243,6 +243,9 @@ fn of_no_signature(message: &str) -> Option<String> {
     let function = before.rsplit('\'').next()?;
     let type_text = tried.split_once("(DataType: ").and_then(|(_, rest)| rest.split_once(")."));
     Some(match type_text {
+        Some((type_text @ "Boolean", _)) => {
+            format!("{function} doesn't take a {type_text}: cast it, {function}(x::int)")
+        }
         Some((type_text, _)) => format!("{function} doesn't take a {type_text}"),
         None => format!("{function} doesn't take what it is given"),
     })

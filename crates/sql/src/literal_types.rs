@@ -3,16 +3,20 @@
 //! - A float in a list for whole numbers: `i IN (1.5, 9007199254740993)` compares whole numbers, and no whole number is 1.5. DataFusion compares floats,
 //!   of which one stands for several whole numbers beyond 2^53, or decimals, which don't hold all floats.
 //! - `i BETWEEN 0.5 AND 9007199254740993` is `i >= 0.5 AND i <= 9007199254740993`, for the same reason.
-//! - A text in a list for booleans: `b IN ('t')`.
+//! - A text beside booleans: `b IN ('t')`, `b BETWEEN 'f' AND 't'`.
+//!
+//! A `BETWEEN` of values without a common type is refused. DataFusion takes it for a fault of its own.
 //!
 //! Texts beside times and booleans elsewhere: `date_times.rs` and `corrected_scalars.rs` of `functions`.
 
 use arrow::datatypes::DataType;
 use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
-use datafusion::common::{DFSchema, Result, ScalarValue};
+use datafusion::common::{DFSchema, Result, ScalarValue, plan_err};
 use datafusion::logical_expr::expr::{Between, InList};
+use datafusion::logical_expr::type_coercion::binary::comparison_coercion;
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan};
 use splay_functions::walk::{Walk, WalkPlan};
+use splay_store::ColumnType;
 
 use crate::numbers::{rewritten, schema_below};
 
@@ -22,11 +26,36 @@ pub(crate) fn take_types(plan: LogicalPlan) -> Result<LogicalPlan> {
     plan.walk_steps(|node| {
         let schema = schema_below(node);
         node.walk_expressions(|expr| {
-            has_any |= expr.exists(|part| Ok(other_type(part, &schema).is_some()))?;
-            Ok(if has_any { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+            expr.apply(|part| {
+                has_any |= other_type(part, &schema).is_some();
+                check(part, &schema)?;
+                Ok(TreeNodeRecursion::Continue)
+            })
         })
     })?;
     if has_any { rewritten(plan, |node, _| Ok(Transformed::no(node)), typed) } else { Ok(plan) }
+}
+
+/// Refuses a `BETWEEN` of values that aren't compared.
+fn check(expr: &Expr, schema: &DFSchema) -> Result<()> {
+    let Expr::Between(Between { expr, low, high, .. }) = expr else { return Ok(()) };
+    let Ok(of) = expr.get_type(schema) else { return Ok(()) };
+    let mut common = of.clone();
+    for bound in [low, high] {
+        let Ok(other) = bound.get_type(schema) else { continue };
+        if of == DataType::Boolean && is_text_literal(bound) {
+            continue;
+        }
+        let both = comparison_coercion(&of, &other).and_then(|both| comparison_coercion(&common, &both));
+        let Some(both) = both else {
+            let (of, other) = (ColumnType::name_of(&common), ColumnType::name_of(&other));
+            return plan_err!(
+                "BETWEEN doesn't compare a value of type {of} with one of type {other}: cast one of them"
+            );
+        };
+        common = both;
+    }
+    Ok(())
 }
 
 /// The type that literals of an expression get.
@@ -40,8 +69,10 @@ fn other_type(expr: &Expr, schema: &DFSchema) -> Option<DataType> {
         }
         Expr::Between(Between { expr, low, high, .. }) => {
             let floats = [low, high].into_iter().filter(|bound| is_float_literal(bound)).count();
-            let of = (floats > 0).then(|| expr.get_type(schema).ok())??;
-            (of == DataType::UInt64 || of.is_integer() && floats == 1).then_some(of)
+            let has_text = [low, high].into_iter().any(|bound| is_text_literal(bound));
+            let of = (floats > 0 || has_text).then(|| expr.get_type(schema).ok())??;
+            let is_split = floats > 0 && of == DataType::UInt64 || of.is_integer() && floats == 1;
+            (is_split || has_text && of == DataType::Boolean).then_some(of)
         }
         _ => None,
     }
@@ -71,6 +102,10 @@ fn typed(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         Expr::InList(InList { expr, list, negated }) if of.is_integer() => whole_numbers(*expr, list, negated, &of),
         Expr::InList(InList { expr, list, negated }) => {
             Expr::InList(InList { expr, list: list.into_iter().map(typed).collect::<Result<_>>()?, negated })
+        }
+        Expr::Between(Between { expr, negated, low, high }) if of == DataType::Boolean => {
+            let (low, high) = (Box::new(typed(*low)?), Box::new(typed(*high)?));
+            Expr::Between(Between { expr, negated, low, high })
         }
         Expr::Between(Between { expr, negated, low, high }) => {
             let is_between = expr.as_ref().clone().gt_eq(*low).and(expr.lt_eq(*high));

@@ -5,14 +5,15 @@
 //! null. Can go once `extract_equijoin_predicate.rs` and `eliminate_cross_join.rs` leave equalities out of the keys of such a join.
 //!
 //! The keys of a join compare null in one way. So beside equalities, and in joins of joins, which DataFusion puts together, `a.k IS NOT DISTINCT FROM b.k`
-//! is written as two equalities of values without nulls: `(a.k IS NULL) = (b.k IS NULL) AND coalesce(a.k, 0) = coalesce(b.k, 0)`.
+//! is written as two equalities of values without nulls: `(a.k IS NULL) = (b.k IS NULL) AND coalesce(a.k, 0) = coalesce(b.k, 0)`. Tick plans take these
+//! two for the keys of every such join, because none of their keys equals null.
 
 use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
-use datafusion::common::{JoinType, NullEquality, Result, ScalarValue};
+use datafusion::common::{DFSchema, JoinType, NullEquality, Result, ScalarValue};
 use datafusion::functions::core::expr_fn::coalesce;
 use datafusion::logical_expr::utils::{conjunction, split_conjunction, split_conjunction_owned};
 use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, Filter, LogicalPlan, Operator, lit};
@@ -107,24 +108,38 @@ fn as_equalities(condition: Expr, left: &LogicalPlan, right: &LogicalPlan) -> Re
     let schema = left.schema().join(right.schema())?;
     let as_equality = |condition| match condition {
         Expr::BinaryExpr(BinaryExpr { left, op: Operator::IsNotDistinctFrom, right }) => {
-            let (left, right) = match left.get_type(&schema)? {
-                DataType::Dictionary(_, value) => (left.cast_to(&value, &schema)?, right.cast_to(&value, &schema)?),
-                _ => (*left, *right),
-            };
-            let (is_null, other_is_null) = (left.clone().is_null(), right.clone().is_null());
-            Ok(match ScalarValue::new_default(&left.get_type(&schema)?) {
-                Ok(some) => {
-                    let value = |side| coalesce(vec![side, lit(some.clone())]);
-                    is_null.eq(other_is_null).and(value(left).eq(value(right)))
-                }
+            Ok(match null_safe_pairs((&left, &schema), (&right, &schema))? {
+                Some([(is_null, other_is_null), (value, other)]) => is_null.eq(other_is_null).and(value.eq(other)),
                 // A type without a default: a value, and not a key.
-                Err(_) => coalesce(vec![left.eq(right), is_null.and(other_is_null)]),
+                None => {
+                    let are_null = left.clone().is_null().and(right.clone().is_null());
+                    coalesce(vec![Expr::eq(*left, *right), are_null])
+                }
             })
         }
         other => Ok(other),
     };
     let conditions = split_conjunction_owned(condition).into_iter().map(as_equality).collect::<Result<Vec<_>>>()?;
     Ok(conditions.into_iter().reduce(Expr::and).unwrap_or_else(|| lit(true)))
+}
+
+/// Two pairs of values without nulls, both of which are equal where `left IS NOT DISTINCT FROM right`; each expression comes with its schema. `None` for
+/// a type that has no value to stand for null.
+pub(crate) fn null_safe_pairs(
+    (left, of_left): (&Expr, &DFSchema),
+    (right, of_right): (&Expr, &DFSchema),
+) -> Result<Option<[(Expr, Expr); 2]>> {
+    let (left, right) = match left.get_type(of_left)? {
+        DataType::Dictionary(_, value) => {
+            (left.clone().cast_to(&value, of_left)?, right.clone().cast_to(&value, of_right)?)
+        }
+        _ => (left.clone(), right.clone()),
+    };
+    // Any value will do for null: the other pair tells it from itself.
+    let Ok(some) = ScalarValue::new_default(&left.get_type(of_left)?) else { return Ok(None) };
+    let value = |side: &Expr| coalesce(vec![side.clone(), lit(some.clone())]);
+    let values = (value(&left), value(&right));
+    Ok(Some([(left.is_null(), right.is_null()), values]))
 }
 
 /// Whether some join of a plan has a key that compares null as equal, or would get one from its condition.

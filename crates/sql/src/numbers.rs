@@ -86,14 +86,28 @@ pub(crate) fn rewritten(
         let schema = schema_below(&plan);
         let names = NamePreserver::new(&plan);
         let Transformed { data: plan, transformed, .. } = node(plan, &schema)?;
-        let rewritten = plan.rewrite_expressions(|e| {
-            let name = names.save(&e);
-            Ok(e.transform_up(|e| expression(e, &schema))?.update_data(|e| name.restore(e)))
-        })?;
+        let rewritten =
+            plan.rewrite_expressions(|e| named(e, &names, |e| e.transform_up(|e| expression(e, &schema))))?;
         is_changed |= transformed || rewritten.transformed;
         if is_changed { rewritten.map_data(LogicalPlan::recompute_schema) } else { Ok(rewritten) }
     })?;
     Ok(rewritten.data)
+}
+
+/// Rewrites an expression of a step under its present name. Of grouping sets each key has a name.
+pub(crate) fn named(
+    expression: Expr,
+    names: &NamePreserver,
+    mut rewrite: impl FnMut(Expr) -> Result<Transformed<Expr>>,
+) -> Result<Transformed<Expr>> {
+    let mut rewrite = |expression: Expr| {
+        let name = names.save(&expression);
+        rewrite(expression).map(|rewritten| rewritten.update_data(|expression| name.restore(expression)))
+    };
+    match expression {
+        Expr::GroupingSet(_) => expression.map_children(rewrite),
+        expression => rewrite(expression),
+    }
 }
 
 /// The schema that the expressions of a node are over.

@@ -17,6 +17,7 @@ use splay_functions::GapFillPlanner;
 use splay_store::ColumnType;
 
 use crate::bounds::{count_repeats, count_windows};
+use crate::guarded_and::guard_conditions;
 use crate::joins::{self, JoinPlanner};
 use crate::provider::TickRowOrder;
 use crate::tick::TickPartPlanner;
@@ -31,7 +32,7 @@ pub(crate) async fn physical(
     let plan = if has_joins { joins::convert(plan, &TickRowOrder)? } else { plan };
     let plan = state.create_physical_plan(&plan).await?;
     let plan = count_repeats(plan, |node| yielding::is_join(node) || joins::is_join(node))?;
-    with_yields(plan).and_then(count_windows)
+    guard_conditions(plan).and_then(with_yields).and_then(count_windows)
 }
 
 /// DataFusion's planner with ours for the nodes that it doesn't know.

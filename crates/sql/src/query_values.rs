@@ -22,7 +22,7 @@ use splay_functions::only_row;
 use splay_functions::walk::{Walk, WalkPlan};
 
 use crate::correlated_in::{is_correlated, membership_value};
-use crate::numbers::schema_below;
+use crate::numbers::{named, schema_below};
 
 /// Rewrites queries as values, before they are joined and types are coerced.
 #[derive(Debug)]
@@ -55,22 +55,19 @@ fn rewritten(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     );
     let schema = schema_below(&node);
     let names = NamePreserver::new(&node);
-    node.rewrite_expressions(|expr| {
-        let name = names.save(&expr);
-        let value = expr.transform_down(|expr| match expr {
-            Expr::Exists(exists) if has_row(&exists.subquery.subquery) => Ok(Transformed::yes(lit(!exists.negated))),
-            Expr::InSubquery(membership) if has_values && is_correlated(&membership) => {
-                membership_value(&membership, &schema).map(Transformed::yes)
-            }
-            Expr::Exists(exists) if has_values => is_any(&exists).map(Transformed::yes),
-            Expr::ScalarSubquery(query) => match may_be_missing(&query)? {
-                true => or_null(query).map(Transformed::yes),
-                false => Ok(Transformed::no(Expr::ScalarSubquery(query))),
-            },
-            other => Ok(Transformed::no(other)),
-        })?;
-        Ok(value.update_data(|value| name.restore(value)))
-    })
+    let value = |expr: Expr| match expr {
+        Expr::Exists(exists) if has_row(&exists.subquery.subquery) => Ok(Transformed::yes(lit(!exists.negated))),
+        Expr::InSubquery(membership) if has_values && is_correlated(&membership) => {
+            membership_value(&membership, &schema).map(Transformed::yes)
+        }
+        Expr::Exists(exists) if has_values => is_any(&exists).map(Transformed::yes),
+        Expr::ScalarSubquery(query) => match may_be_missing(&query)? {
+            true => or_null(query).map(Transformed::yes),
+            false => Ok(Transformed::no(Expr::ScalarSubquery(query))),
+        },
+        other => Ok(Transformed::no(other)),
+    };
+    node.rewrite_expressions(|expr| named(expr, &names, |expr| expr.transform_down(value)))
 }
 
 /// Whether a query returns a row, as a scalar sub-query.

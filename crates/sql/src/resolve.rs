@@ -10,10 +10,13 @@
 //! - `arg_max(x, y)` is `first(x ORDER BY y DESC)` of the rows in which neither is null, and `strftime` is `to_char`; other names of functions are
 //!   in `calls.rs`, `names_of_calls.rs` and `templates.rs`.
 //! - `ARRAY(SELECT …)` is a call of a query as a value (`array_queries.rs`).
+//! - Types in casts may have the names of DuckDB and PostgreSQL (`type_names.rs`).
 //! - `unnest` in `FROM` has PostgreSQL's names, and `WITH ORDINALITY` (`unnest.rs`).
 //! - Differences with another sign, slices, intervals in other words: `forms.rs`. Tables of `WITH` that hide others: `hidden_tables.rs`, before all else.
 //! - `FETCH FIRST n ROWS ONLY` is `LIMIT n`, `ORDER BY ALL` the order by all columns, `SEMI JOIN` and `ANTI JOIN` those of the left side, and
 //!   `QUALIFY` may read no window where the select list does (`clauses.rs`).
+//! - `ROLLUP` and `CUBE` are written out as sets (`grouping_sets.rs`).
+//! - `0.06 + 0.01` is 0.07 (`exact_numbers.rs`).
 //! - `ORDER BY t.x` is that column, also where an alias is called `x` (`order_keys.rs`).
 //! - The `ORDER BY` of a call over a window, and offsets of its frame that aren't literals, go where `over_frames.rs` of `functions` finds them.
 //! - A number of more digits than a float has keeps them beside a comparison and in a cast to a decimal (`long_numbers.rs`).
@@ -22,13 +25,17 @@
 mod calls;
 mod casts;
 mod clauses;
+mod exact_numbers;
 mod forms;
+mod grouping_sets;
 mod hidden_tables;
 mod names_of_calls;
 mod order_keys;
 mod row_comparisons;
 mod templates;
+mod type_names;
 mod unnest;
+mod value_parameters;
 
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
@@ -106,6 +113,7 @@ impl VisitorMut for Resolver<'_> {
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Error> {
         clauses::complete_query(query);
+        value_parameters::mark(&mut query.body);
         order_keys::name_apart(query);
         let order = query.order_by.as_mut().map(|order| &mut order.kind);
         if let (SetExpr::Select(select), Some(ast::OrderByKind::Expressions(keys))) = (query.body.as_mut(), order) {
@@ -131,6 +139,7 @@ impl VisitorMut for Resolver<'_> {
         clauses::complete_joins(select);
         clauses::complete_qualify(select);
         clauses::complete_group(select, self.compared.state);
+        grouping_sets::write_out(select);
         clauses::name_relations(select);
         casts::name_apart(select, &mut []);
         for column in &mut select.projection {
@@ -167,8 +176,11 @@ impl VisitorMut for Resolver<'_> {
 
     fn post_visit_expr(&mut self, expression: &mut Expr) -> ControlFlow<Error> {
         bind_by_precedence(expression);
+        flow(type_names::complete(expression))?;
+        exact_numbers::compute(expression);
         long_numbers::keep_digits(expression);
         templates::other_operator(expression);
+        templates::complete_zone(expression);
         forms::complete(expression);
         array_queries::mark(expression);
         flow(templates::rewrite_extract(expression))?;

@@ -19,12 +19,10 @@ use arrow::array::{
 };
 use arrow::compute::{SortOptions, and, filter_record_batch, prep_null_mask_filter};
 use arrow::datatypes::SchemaRef;
-use arrow::error::ArrowError;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Result, Statistics, internal_err};
-use datafusion::error::DataFusionError;
 use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::utils::{collect_columns, reassign_expr_columns};
@@ -41,6 +39,7 @@ use splay_store::{Bounds, DATE_COLUMN, Segment, SegmentRows, Selection, Selectio
 
 use crate::dynamic_filters::{DynamicFilters, is_dynamic};
 use crate::error::external;
+use crate::guarded_and::{guarded_condition, is_of_values};
 use crate::provider::ColumnSource;
 
 /// Rows below which another stream costs more than it saves.
@@ -270,6 +269,14 @@ impl ScanFilter {
         Ok(if passes.null_count() > 0 { prep_null_mask_filter(passes) } else { passes.clone() })
     }
 
+    /// Like [`Self::passes`], evaluated on the rows of a mask alone.
+    fn passes_among(&self, mask: &BooleanArray, batch: &RecordBatch) -> Result<BooleanArray> {
+        let passes = self.expr.evaluate_selection(batch, mask)?.into_array(batch.num_rows())?;
+        let passes = passes.as_boolean();
+        let passes = if passes.null_count() > 0 { prep_null_mask_filter(passes) } else { passes.clone() };
+        Ok(and(mask, &passes)?)
+    }
+
     /// Like [`Self::passes`], for a policy's condition. A row for which the condition fails, for example by a division by zero, doesn't pass, because
     /// the error would reveal hidden rows and columns.
     fn passes_or_hides(&self, batch: &RecordBatch) -> Result<BooleanArray> {
@@ -290,17 +297,6 @@ impl ScanFilter {
     }
 }
 
-/// Whether an expression failed because of its values, not for lack of memory or time.
-fn is_of_values(error: &DataFusionError) -> bool {
-    match error.find_root() {
-        DataFusionError::Execution(_) => true,
-        DataFusionError::ArrowError(error, _) => {
-            !matches!(**error, ArrowError::MemoryError(_) | ArrowError::ExternalError(_) | ArrowError::IoError(..))
-        }
-        _ => false,
-    }
-}
-
 impl TickScanExec {
     pub(crate) fn try_new(settings: TickScanSettings) -> Result<TickScanExec> {
         let schema = Arc::new(settings.schema.project(&settings.projection)?);
@@ -311,7 +307,8 @@ impl TickScanExec {
                 let mut columns: Vec<usize> = collect_columns(filter).iter().map(Column::index).collect();
                 columns.sort_unstable();
                 let narrow = settings.schema.project(&columns)?;
-                Ok(ScanFilter { expr: reassign_expr_columns(Arc::clone(filter), &narrow)?, columns })
+                let expr = guarded_condition(reassign_expr_columns(Arc::clone(filter), &narrow)?, &narrow)?;
+                Ok(ScanFilter { expr, columns })
             })
             .collect::<Result<Vec<_>>>()?;
         // A limit takes the first rows of the table, not those of the fastest stream.
@@ -696,15 +693,34 @@ impl ReadPlan {
     fn read(&self, piece: &SegmentRows) -> Result<RecordBatch> {
         let mut mask: Option<BooleanArray> = None;
         let mut arrays: Vec<(usize, ArrayRef)> = Vec::new();
+        let mut refused: Vec<&ScanFilter> = Vec::new();
         for filter in &self.filters {
             let batch = self.columns(piece, &filter.columns, &mut arrays)?;
             let passes = match self.is_private {
                 true => filter.passes_or_hides(&batch)?,
-                false => filter.passes(&batch)?,
+                false => match filter.passes(&batch) {
+                    // The row for which it fails may be one that the other filters exclude.
+                    Err(error) if is_of_values(&error) && self.filters.len() > 1 => {
+                        refused.push(filter);
+                        continue;
+                    }
+                    passes => passes?,
+                },
             };
             let all = match &mask {
                 Some(mask) => and(mask, &passes)?,
                 None => passes,
+            };
+            if !all.has_true() {
+                return Ok(RecordBatch::new_empty(Arc::clone(&self.schema)));
+            }
+            mask = Some(all);
+        }
+        for filter in refused {
+            let batch = self.columns(piece, &filter.columns, &mut arrays)?;
+            let all = match &mask {
+                Some(mask) => filter.passes_among(mask, &batch)?,
+                None => filter.passes(&batch)?,
             };
             if !all.has_true() {
                 return Ok(RecordBatch::new_empty(Arc::clone(&self.schema)));

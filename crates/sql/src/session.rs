@@ -3,6 +3,7 @@
 mod description;
 mod execution;
 mod explain;
+mod limit_queries;
 mod named;
 mod planning;
 mod sliced;

@@ -2,7 +2,7 @@
 //!
 //! - `time >= '2024-03-04 09:30'`, `TIMESTAMP '2024-03-04 09:30Z'` and `to_timestamp('2024-03-04 09:30')` are read as
 //!   if they had `:00` after the minute, and `'2024-3-4 9:30'` as if it had zeros, because Arrow's parser requires both.
-//! - Texts that aren't literals are completed where they are read (`text_times.rs`): `t::timestamp`, `time >= t`, `to_timestamp(t)`.
+//! - Texts that aren't literals are completed where they are read (`text_forms.rs`): `t::timestamp`, `time >= t`, `to_timestamp(t)`.
 //! - `date = 2024-03-04` is the number 2017, and is refused. DataFusion would take it for days since 1970.
 
 use std::borrow::Cow;
@@ -15,7 +15,7 @@ use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Ope
 use splay_functions::walk::{Walk, WalkPlan};
 
 use crate::numbers::{rewritten, schema_below};
-use crate::{pushdown, text_times};
+use crate::{pushdown, text_forms};
 
 /// The plan with complete times.
 ///
@@ -72,14 +72,14 @@ fn reads_text(expr: &Expr, schema: &DFSchema) -> bool {
 /// Whether an expression is a text that isn't a literal.
 fn is_text_to_complete(expr: &Expr, schema: &DFSchema) -> bool {
     !matches!(expr, Expr::Literal(_, _) | Expr::Placeholder(_))
-        && !text_times::is_completed(expr)
+        && !text_forms::is_completed(expr)
         && expr.get_type(schema).is_ok_and(|data_type| pushdown::is_text(&data_type))
 }
 
 fn complete_time(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let is_time = |expr: &Expr| matches!(expr.get_type(schema), Ok(DataType::Timestamp(_, _)));
     let to_seconds = |expr: Expr| match is_text_to_complete(&expr, schema) {
-        true => text_times::complete_time(expr),
+        true => text_forms::complete_time(expr),
         false => to_seconds(expr),
     };
     let boxed = |side: Box<Expr>| Box::new(to_seconds(*side));

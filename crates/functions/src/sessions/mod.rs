@@ -34,6 +34,22 @@ pub(super) fn functions() -> Vec<ScalarUDF> {
     instants.chain(dates::DateFunction::all().into_iter().map(ScalarUDF::from)).collect()
 }
 
+/// Whether a function is one of these, which fail for instants and dates that a calendar doesn't cover.
+pub fn fails_out_of_range(name: &str) -> bool {
+    matches!(
+        name,
+        "in_session"
+            | "session_date"
+            | "session_open"
+            | "session_close"
+            | "is_trading_day"
+            | "next_trading_day"
+            | "previous_trading_day"
+            | "add_trading_days"
+            | "trading_days_between"
+    )
+}
+
 /// The table functions of calendars.
 pub(super) fn table_functions() -> Vec<Arc<TableFunction>> {
     tables::all()

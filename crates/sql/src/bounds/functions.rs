@@ -29,6 +29,7 @@ use super::StatementBounds;
 use super::growth::GrowthRule;
 use super::reserve::{RESERVED_FROM, hold, reserve};
 use super::row_size::is_modest;
+use crate::numbers::named;
 use crate::operator_call;
 
 /// Most bytes of an array of text or of lists, whose offsets are 32 bits wide.
@@ -52,11 +53,7 @@ impl AnalyzerRule for BoundFunctions {
         }
         let bound = plan.rewrite_steps_up(|plan| {
             let names = NamePreserver::new(&plan);
-            plan.rewrite_expressions(|expr| {
-                let name = names.save(&expr);
-                let bound = expr.transform_up(|expr| bind(expr, &bounds))?;
-                Ok(bound.update_data(|expr| name.restore(expr)))
-            })
+            plan.rewrite_expressions(|expr| named(expr, &names, |expr| expr.transform_up(|expr| bind(expr, &bounds))))
         })?;
         Ok(bound.data)
     }

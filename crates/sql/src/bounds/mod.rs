@@ -104,6 +104,22 @@ fn check_time() -> DataFusionResult<()> {
     current().map_or(Ok(()), |bounds| bounds.check())
 }
 
+/// Waits for work of the statement that is being planned, and ends it when the statement is cancelled.
+pub(crate) async fn until_cancelled<T>(work: impl Future<Output = DataFusionResult<T>>) -> DataFusionResult<T> {
+    let cancelled = async {
+        loop {
+            tokio::time::sleep(LOOK_AROUND).await;
+            if let Err(error) = check_time() {
+                return error;
+            }
+        }
+    };
+    tokio::select! {
+        done = work => done,
+        error = cancelled => Err(error),
+    }
+}
+
 /// The bounds of the statement that is being planned.
 fn current() -> Option<StatementBounds> {
     BOUNDS.try_with(StatementBounds::clone).ok()

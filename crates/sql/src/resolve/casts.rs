@@ -15,6 +15,8 @@ use crate::walk::{any_expression, change_expressions, each_expression};
 /// Names the casts of a select and of its query's order, if two columns would otherwise have the same name.
 pub(super) fn name_apart(select: &mut Select, order: &mut [OrderByExpr]) {
     if has_conflict(select, order) {
+        // Columns keep the titles of what is written.
+        select.projection.iter_mut().for_each(super::calls::name_as_written);
         each(select, order, &mut |expression| {
             change_expressions(expression, |inner| {
                 if is_cast(inner) {
@@ -48,10 +50,14 @@ fn has_conflict(select: &mut Select, order: &mut [OrderByExpr]) -> bool {
     each(select, order, &mut |expression| {
         let mut add = |expression: &Expr| {
             let text = expression.to_string();
-            is_twice |= *texts.entry(super::name_of(expression)).or_insert_with(|| text.clone()) != text;
+            is_twice |= *texts.entry(planned_name(expression)).or_insert_with(|| text.clone()) != text;
         };
-        if is_grouped {
-            add(expression);
+        match &*expression {
+            Expr::GroupingSets(keys) | Expr::Rollup(keys) | Expr::Cube(keys) => {
+                keys.iter().flatten().for_each(&mut add)
+            }
+            expression if is_grouped => add(expression),
+            _ => {}
         }
         each_expression(expression, |inner| {
             if matches!(inner, Expr::Function(_)) {
@@ -60,6 +66,11 @@ fn has_conflict(select: &mut Select, order: &mut [OrderByExpr]) -> bool {
         });
     });
     is_twice
+}
+
+/// The name that the planner gives a column. It counts rows by a 1.
+fn planned_name(expression: &Expr) -> String {
+    super::name_of(expression).to_lowercase().replace("count(*)", "count(1)").replace("count()", "count(1)")
 }
 
 /// Calls `take` with the expressions that share names.

@@ -7,6 +7,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::Parser;
+use splay_functions::AT_ZONE;
 
 use super::calls::name_of;
 use crate::error::{Error, Result, fault};
@@ -168,6 +169,17 @@ pub(super) fn written_out(call: &Function) -> Result<Option<Expr>> {
     fill_template(template, &args).map(Some)
 }
 
+/// `AT TIME ZONE $1` as a call, since the planner takes a literal alone.
+pub(super) fn complete_zone(expression: &mut Expr) {
+    if let Expr::AtTimeZone { timestamp, time_zone } = expression
+        && let Expr::Value(value) = time_zone.as_ref()
+        && matches!(value.value, Value::Placeholder(_))
+    {
+        let take = |expression: &mut Expr| std::mem::replace(expression, super::nothing());
+        *expression = super::call(AT_ZONE, vec![take(timestamp), take(time_zone)]);
+    }
+}
+
 /// Fills the parameters of a template with arguments.
 pub(super) fn fill_template(template: &str, args: &[&Expr]) -> Result<Expr> {
     let parsed = Parser::new(&GenericDialect {}).try_with_sql(template).and_then(|mut parser| parser.parse_expr());
@@ -184,6 +196,7 @@ pub(super) fn fill_template(template: &str, args: &[&Expr]) -> Result<Expr> {
             };
         }
     });
+    change_expressions(&mut expression, complete_zone);
     Ok(expression)
 }
 

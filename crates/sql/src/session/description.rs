@@ -5,15 +5,17 @@ use std::collections::HashMap;
 use arrow::datatypes::DataType;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::error::DataFusionError;
-use datafusion::logical_expr::expr::{Cast, TryCast};
+use datafusion::logical_expr::expr::{Cast, Placeholder, TryCast};
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator};
 use splay_engine::Stop;
+use splay_functions::PARAMETER;
 
 use super::planning::learn_columns;
 use super::{Description, Parameters, Session};
 use crate::access::ShowStatement;
 use crate::bounds::StatementBounds;
+use crate::coercion;
 use crate::error::{Error, Result};
 use crate::joins;
 use crate::limits;
@@ -71,6 +73,8 @@ impl Session {
         parameters.sort_by_key(|(name, _)| (name.len(), name.clone()));
         learn_columns(&plan, &mut spellings).map_err(wrap)?;
         let plan = if has_joins { joins::convert(plan, &TickRowOrder).map_err(wrap)? } else { plan };
+        // Preparation may give columns other types. It fails where only values of parameters would tell types.
+        let plan = coercion::prepare(plan.clone()).unwrap_or(plan);
         let schema = spellings.restore(plan.schema().as_arrow());
         Ok(Description { schema, parameters })
     }
@@ -92,7 +96,7 @@ fn learn_casts(plan: &LogicalPlan, types: &mut HashMap<String, Option<DataType>>
         node.apply_expressions(|expr| {
             expr.apply(|expr| {
                 if let Expr::Cast(Cast { expr, field }) | Expr::TryCast(TryCast { expr, field }) = expr
-                    && let Expr::Placeholder(placeholder) = expr.as_ref()
+                    && let Some(placeholder) = placeholder_of(expr)
                     && let Some(data_type @ None) = types.get_mut(&placeholder.id)
                     && is_sent(field.data_type())
                 {
@@ -103,6 +107,15 @@ fn learn_casts(plan: &LogicalPlan, types: &mut HashMap<String, Option<DataType>>
         })
     })
     .map(drop)
+}
+
+/// A placeholder, also one in `VALUES` (`parameter_calls.rs`).
+fn placeholder_of(expr: &Expr) -> Option<&Placeholder> {
+    match expr {
+        Expr::Placeholder(placeholder) => Some(placeholder),
+        Expr::ScalarFunction(call) if call.func.name() == PARAMETER => call.args.first().and_then(placeholder_of),
+        _ => None,
+    }
 }
 
 /// Infers list types of placeholders from the values that their items are compared with, if nothing else gives them a type: `sym = ANY($1)`, `price >

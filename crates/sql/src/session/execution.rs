@@ -100,7 +100,7 @@ impl Session {
 }
 
 /// The context of one statement, with a memory pool of its own.
-fn task(state: &SessionState, pool: Arc<dyn MemoryPool>) -> Result<Arc<TaskContext>, DataFusionError> {
+pub(super) fn task(state: &SessionState, pool: Arc<dyn MemoryPool>) -> Result<Arc<TaskContext>, DataFusionError> {
     let runtime = RuntimeEnvBuilder::from_runtime_env(state.runtime_env()).with_memory_pool(pool);
     Ok(Arc::new(TaskContext::from(state).with_runtime(runtime.build_arc()?)))
 }

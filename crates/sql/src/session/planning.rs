@@ -136,6 +136,7 @@ impl Session {
         let plan = with_own_calendars(parameters.put_into(plan, wrap)?, state.config()).map_err(wrap)?;
         learn_columns(&plan, &mut spellings).map_err(wrap)?;
         let watches = watches(&plan).map_err(wrap)?;
+        let plan = self.read_limits(plan, &state, has_joins).await?;
         let plan = match self.settings.tick_plans {
             true => with_tick_parts(plan, &state, has_joins).map_err(wrap)?,
             false => plan,

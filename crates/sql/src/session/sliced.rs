@@ -17,6 +17,7 @@ use datafusion::physical_plan::displayable;
 use splay_engine::Stop;
 use splay_store::{Database, PinnedCommits, Slice, SymbolRange, TableSnapshot};
 
+use super::limit_queries::query_of_limit;
 use super::planning::PlannedStatement;
 use super::state::states;
 use super::{Parameters, Session, SessionSettings};
@@ -144,6 +145,9 @@ impl Session {
         let (plan, mut spellings) = self.plan_converted(&state, query).await?;
         if matches!(plan, LogicalPlan::Explain(_) | LogicalPlan::Analyze(_) | LogicalPlan::DescribeTable(_)) {
             return Ok(SlicePlan::Whole("on one machine: it isn't a query".to_owned()));
+        }
+        if query_of_limit(&plan).map_err(wrap)?.is_some() {
+            return Ok(SlicePlan::Whole("on one machine: a LIMIT or OFFSET is a query".to_owned()));
         }
         super::learn_columns(&plan, &mut spellings).map_err(wrap)?;
         let watches = super::planning::watches(&plan).map_err(wrap)?;

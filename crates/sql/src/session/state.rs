@@ -8,6 +8,7 @@ use datafusion::execution::context::{SessionConfig, SessionContext};
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::ScalarUDF;
 use datafusion::optimizer::Analyzer;
+use datafusion::optimizer::analyzer::resolve_grouping_function::ResolveGroupingFunction;
 use splay_functions as functions;
 use splay_store::Database;
 
@@ -111,6 +112,8 @@ fn state(
     analyzer_rules.insert(0, Arc::new(JoinCorrelated));
     analyzer_rules.insert(0, Arc::new(QueryValues));
     analyzer_rules.insert(0, Arc::new(ComputeDates));
+    // Before keys of grouping sets are rewritten, which `grouping` finds by their text.
+    analyzer_rules.insert(0, Arc::new(ResolveGroupingFunction));
     let mut expr_planners = SessionStateDefaults::default_expr_planners();
     // DataFusion's own answers for every aggregate.
     expr_planners.insert(0, Arc::new(functions::FramePlanner));

@@ -5,16 +5,18 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef};
 use arrow::datatypes::{DataType, Field, Schema};
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema, JoinType, NullEquality, ScalarValue};
 use datafusion::datasource::source_as_provider;
 use datafusion::error::DataFusionError;
 use datafusion::logical_expr::logical_plan::builder::build_join_schema;
-use datafusion::logical_expr::logical_plan::{Filter, Join, Projection, Union};
+use datafusion::logical_expr::logical_plan::{Filter, Join, Projection, Subquery, Union};
 use datafusion::logical_expr::utils::{
-    check_all_columns_from_schema, conjunction, split_conjunction, split_conjunction_owned,
+    check_all_columns_from_schema, conjunction, disjunction, split_binary, split_conjunction, split_conjunction_owned,
 };
-use datafusion::logical_expr::{Distinct, Expr, ExprSchemable, LogicalPlan, Operator};
+use datafusion::logical_expr::{BinaryExpr, Distinct, Expr, ExprSchemable, LogicalPlan, Operator};
+use datafusion::optimizer::eliminate_cross_join::EliminateCrossJoin;
+use datafusion::optimizer::{OptimizerContext, OptimizerRule};
 use splay_engine::{BinaryOp, Expr as TickExpr, KeyJoin, LookupTable, Plan, ValueList};
 
 use super::asof::as_text;
@@ -22,6 +24,7 @@ use super::convert::{UnsupportedExpr, unknown};
 use super::outer_joins::{with_narrowed_right, with_sides_swapped};
 use super::recognise::{LookupSource, Recogniser, Stage, reads_symbol_alone, types};
 use crate::joins::asof_parts;
+use crate::null_safe_keys::null_safe_pairs;
 use crate::provider::TickTable;
 
 /// Most rows of a list of values.
@@ -42,6 +45,9 @@ impl Recogniser<'_> {
     pub(super) fn filtered_join(&mut self, predicate: &Expr, join: &Join) -> Result<Stage, UnsupportedExpr> {
         if join.join_type == JoinType::Right {
             return self.stage(&with_sides_swapped(join, Some(predicate))?);
+        }
+        if let Some(plan) = without_cross_joins(join, Some(predicate))? {
+            return self.stage(&plan);
         }
         if is_plain(join, JoinType::Inner)? || is_cross(join)? {
             let (mut join, remaining) = narrowed_sides(join, Some(predicate))?;
@@ -112,6 +118,11 @@ impl Recogniser<'_> {
 
     /// A join. The left side may have fewer columns than that of the plan.
     pub(super) fn join(&mut self, join: &Join, left: &LogicalPlan) -> Result<Stage, UnsupportedExpr> {
+        if std::ptr::eq(left, join.left.as_ref())
+            && let Some(plan) = without_cross_joins(join, None)?
+        {
+            return self.stage(&plan);
+        }
         match asof_parts(join).map_err(unsupported)? {
             Some(parts) => self.asof(join, &parts, left),
             None if is_plain(join, JoinType::Inner)? => {
@@ -149,6 +160,12 @@ impl Recogniser<'_> {
         let (pairs, rest) = equalities(join)?;
         let is_inner = join.join_type == JoinType::Inner;
         if pairs.is_empty() {
+            for condition in &rest {
+                // DataFusion has a key for it.
+                if let Some((Operator::IsNotDistinctFrom, _, _)) = of_both_sides(condition, join)? {
+                    return unknown(format!("a join by {condition}"));
+                }
+            }
             return self.with_every_row(join, left, listed, rest);
         }
         if pairs.iter().any(|(_, key)| !matches!(as_text(key, right_schema), Expr::Column(_))) {
@@ -452,6 +469,64 @@ fn is_cross(join: &Join) -> Result<bool, UnsupportedExpr> {
     Ok(join.join_type == JoinType::Inner && !has_condition && literal_columns(&join.right)?.is_none())
 }
 
+/// Inner joins in an order in which more of them have keys, as DataFusion puts them: `FROM a, b, c WHERE a.x = c.x AND c.y = b.y` joins `c` before `b`. Equalities that
+/// all alternatives of an `OR` have are keys, too. `None` if no further join would have a key.
+fn without_cross_joins(join: &Join, predicate: Option<&Expr>) -> Result<Option<LogicalPlan>, UnsupportedExpr> {
+    let Some(before) = cross_joins(join)?.filter(|joins| *joins > 0) else { return Ok(None) };
+    let plan = Arc::new(LogicalPlan::Join(join.clone()));
+    let plan = match predicate {
+        Some(predicate) => LogicalPlan::Filter(Filter::try_new(predicate.clone(), plan).map_err(unsupported)?),
+        None => plan.as_ref().clone(),
+    };
+    let ordered = EliminateCrossJoin::new().rewrite(plan, &OptimizerContext::new()).map_err(unsupported)?.data;
+    let mut below = &ordered;
+    while let LogicalPlan::Filter(Filter { input, .. }) | LogicalPlan::Projection(Projection { input, .. }) = below {
+        below = input;
+    }
+    let after = match below {
+        LogicalPlan::Join(join) => cross_joins(join)?,
+        _ => None,
+    };
+    Ok(after.is_some_and(|after| after < before).then_some(ordered))
+}
+
+/// How many inner joins of inner joins have neither a key nor a condition; `None` if one of them is by time.
+fn cross_joins(join: &Join) -> Result<Option<usize>, UnsupportedExpr> {
+    if join.join_type != JoinType::Inner || join.null_equality == NullEquality::NullEqualsNull {
+        return Ok(Some(0));
+    }
+    if asof_parts(join).map_err(unsupported)?.is_some() {
+        return Ok(None);
+    }
+    let mut joins = usize::from(join.on.is_empty() && join.filter.is_none());
+    for side in [&join.left, &join.right] {
+        if let LogicalPlan::Join(join) = side.as_ref() {
+            let Some(below) = cross_joins(join)? else { return Ok(None) };
+            joins += below;
+        }
+    }
+    Ok(Some(joins))
+}
+
+/// What follows from a condition for the rows of one side: of an `OR` whose alternatives all have conditions on that side alone.
+fn implied(condition: &Expr, schema: &DFSchema) -> Result<Option<Expr>, UnsupportedExpr> {
+    if !matches!(condition, Expr::BinaryExpr(BinaryExpr { op: Operator::Or, .. })) || !is_of_pairs(condition) {
+        return Ok(None);
+    }
+    let mut alternatives = Vec::new();
+    for alternative in split_binary(condition, Operator::Or) {
+        let mut own = Vec::new();
+        for condition in split_conjunction(alternative) {
+            if is_of(condition, schema)? {
+                own.push(condition.clone());
+            }
+        }
+        let Some(own) = conjunction(own) else { return Ok(None) };
+        alternatives.push(own);
+    }
+    Ok(disjunction(alternatives))
+}
+
 /// Whether a condition may be evaluated on the pairs of a join as they are built.
 fn is_of_pairs(condition: &Expr) -> bool {
     !condition.is_volatile() && !condition.exists(|expr| Ok(expr.contains_outer() || is_query(expr))).unwrap_or(true)
@@ -479,6 +554,8 @@ fn narrowed_sides(join: &Join, predicate: Option<&Expr>) -> Result<(Join, Vec<Ex
                 of_left.extend(of_other_side(&condition, keys.iter().map(|(left, right)| (right, left))));
                 of_right.push(condition);
             } else {
+                of_left.extend(implied(&condition, join.left.schema())?);
+                of_right.extend(implied(&condition, join.right.schema())?);
                 rest.push(condition);
             }
         }
@@ -521,13 +598,34 @@ fn of_other_side<'a>(condition: &Expr, mut keys: impl Iterator<Item = (&'a Expr,
 }
 
 fn is_query(expr: &Expr) -> bool {
-    matches!(expr, Expr::ScalarSubquery(_) | Expr::InSubquery(_) | Expr::Exists(_) | Expr::SetComparison(_))
+    query_of(expr).is_some()
 }
 
-/// Whether a condition reads columns, and all of them are columns of a side.
+/// Whether a condition reads columns, and all of them are columns of a side. Queries within it read what they refer to around them.
 pub(super) fn is_of(condition: &Expr, schema: &DFSchema) -> Result<bool, UnsupportedExpr> {
-    let columns = condition.column_refs();
+    let mut columns = condition.column_refs();
+    let mut outer = Vec::new();
+    let visited = condition.apply(|expr| {
+        outer.extend(query_of(expr).into_iter().flat_map(|query| &query.outer_ref_columns));
+        Ok(TreeNodeRecursion::Continue)
+    });
+    visited.map_err(unsupported)?;
+    columns.extend(outer.into_iter().filter_map(|expr| match expr {
+        Expr::OuterReferenceColumn(_, column) => Some(column),
+        _ => None,
+    }));
     Ok(!columns.is_empty() && check_all_columns_from_schema(&columns, schema).map_err(unsupported)?)
+}
+
+/// The query of an expression.
+fn query_of(expr: &Expr) -> Option<&Subquery> {
+    match expr {
+        Expr::ScalarSubquery(query) => Some(query),
+        Expr::InSubquery(of) => Some(&of.subquery),
+        Expr::Exists(of) => Some(&of.subquery),
+        Expr::SetComparison(of) => Some(&of.subquery),
+        _ => None,
+    }
 }
 
 /// A side of a join with a filter above it, if there is one.
@@ -701,25 +799,45 @@ fn column_comparison(predicate: &TickExpr) -> Option<(usize, BinaryOp, usize)> {
     }
 }
 
-/// The equalities of a join's condition, each as a left and a right expression, and the rest of the condition.
+/// The equalities of a join's condition, each as a left and a right expression, and the rest of the condition. Values that are equal where both are null
+/// are two equalities.
 pub(super) fn equalities(join: &Join) -> Result<(Vec<(Expr, Expr)>, Vec<Expr>), UnsupportedExpr> {
     let (mut pairs, mut rest) = (join.on.clone(), Vec::new());
     for condition in join.filter.iter().flat_map(split_conjunction) {
-        let sides = match condition {
-            Expr::BinaryExpr(binary) if binary.op == Operator::Eq => Some((&binary.left, &binary.right)),
-            _ => None,
-        };
-        match sides {
-            Some((left, right)) if is_of(left, join.left.schema())? && is_of(right, join.right.schema())? => {
-                pairs.push((left.as_ref().clone(), right.as_ref().clone()));
-            }
-            Some((left, right)) if is_of(right, join.left.schema())? && is_of(left, join.right.schema())? => {
-                pairs.push((right.as_ref().clone(), left.as_ref().clone()));
+        match of_both_sides(condition, join)? {
+            Some((Operator::Eq, left, right)) => pairs.push((left.clone(), right.clone())),
+            Some((Operator::IsNotDistinctFrom, left, right))
+                if join.null_equality == NullEquality::NullEqualsNothing =>
+            {
+                let sides = ((left, join.left.schema().as_ref()), (right, join.right.schema().as_ref()));
+                match null_safe_pairs(sides.0, sides.1).map_err(unsupported)? {
+                    Some(null_safe) => pairs.extend(null_safe),
+                    None => rest.push(condition.clone()),
+                }
             }
             _ => rest.push(condition.clone()),
         }
     }
     Ok((pairs, rest))
+}
+
+/// The operator of a condition that has a value of the left on one side and one of the right on the other, with these values, the left's first.
+fn of_both_sides<'e>(
+    condition: &'e Expr,
+    join: &Join,
+) -> Result<Option<(Operator, &'e Expr, &'e Expr)>, UnsupportedExpr> {
+    let Expr::BinaryExpr(binary) = condition else { return Ok(None) };
+    if !matches!(binary.op, Operator::Eq | Operator::IsNotDistinctFrom) {
+        return Ok(None);
+    }
+    let (one, other) = (binary.left.as_ref(), binary.right.as_ref());
+    let is_pair =
+        |left: &Expr, right: &Expr| Ok(is_of(left, join.left.schema())? && is_of(right, join.right.schema())?);
+    Ok(match (is_pair(one, other)?, is_pair(other, one)?) {
+        (true, _) => Some((binary.op, one, other)),
+        (false, true) => Some((binary.op, other, one)),
+        (false, false) => None,
+    })
 }
 
 /// The value of a literal with its casts; `None` for a lifted literal, whose value differs between runs, and for other expressions.

@@ -9,6 +9,8 @@ use datafusion::common::{ScalarValue, not_impl_err};
 use datafusion::error::DataFusionError;
 use splay_functions::as_instants;
 
+use crate::coercion::is_decimal;
+use crate::decimal_texts::plain_number;
 use crate::error::{Error, Result};
 use crate::times;
 
@@ -178,7 +180,7 @@ fn bind(source: &Source, parameters: &[ScalarValue]) -> Result<ArrayRef, DataFus
     }
 }
 
-/// Casts a value to a type. A text to the minute is a time, and a time with a zone becomes that zone's local time.
+/// Casts a value to a type. A text to the minute is a time, one with an exponent a decimal, and a time with a zone becomes that zone's local time.
 fn cast_value(value: ScalarValue, data_type: &DataType) -> Result<ScalarValue, DataFusionError> {
     if let (DataType::Timestamp(_, None), DataType::Timestamp(_, Some(_))) = (value.data_type(), data_type)
         && let Some(instants) = as_instants(&value.to_array()?, data_type)
@@ -188,6 +190,9 @@ fn cast_value(value: ScalarValue, data_type: &DataType) -> Result<ScalarValue, D
     match (value, data_type) {
         (ScalarValue::Utf8(Some(text)), DataType::Timestamp(_, _)) => {
             ScalarValue::Utf8(Some(times::full_time(&text).into_owned())).cast_to(data_type)
+        }
+        (ScalarValue::Utf8(Some(text)), to) if is_decimal(to) => {
+            ScalarValue::Utf8(Some(plain_number(&text).into_owned())).cast_to(to)
         }
         (value, _) => value.cast_to(data_type),
     }
@@ -203,6 +208,9 @@ fn values_of(source: &Source, parameters: &[ScalarValue]) -> Result<ArrayRef, Da
         for data_type in casts {
             if let (DataType::Timestamp(_, _), Some(texts)) = (data_type, values.as_string_opt::<i32>()) {
                 values = Arc::new(texts.iter().map(|text| text.map(times::full_time)).collect::<StringArray>());
+            }
+            if let (true, Some(texts)) = (is_decimal(data_type), values.as_string_opt::<i32>()) {
+                values = Arc::new(texts.iter().map(|text| text.map(plain_number)).collect::<StringArray>());
             }
             values = match as_instants(&values, data_type) {
                 Some(instants) => instants?,

@@ -10,8 +10,8 @@ use datafusion::common::{DFSchema, DataFusionError, ScalarValue};
 use datafusion::logical_expr::expr::{Case, InList, ScalarFunction};
 use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, Operator, Volatility};
 use splay_engine::{BinaryOp, Expr as TickExpr, ValueList};
-use splay_functions::is_of_instants;
 use splay_functions::walk::Walk;
+use splay_functions::{AT_ZONE, is_of_instants};
 
 use super::calls::ScalarCall;
 use super::constants::Constants;
@@ -20,7 +20,7 @@ use super::shape::LIFTED;
 use crate::bounds::growing;
 use crate::operator_call;
 
-/// Longest list of values that aren't constants; they are compared one by one.
+/// Most items of a list that aren't constants; they are compared one by one.
 const COMPUTED_ITEMS_MAX: usize = 32;
 
 /// The reason why the engine can't run an expression, in words for `EXPLAIN`.
@@ -183,18 +183,51 @@ impl Converter<'_> {
             [only] => only.exists(|part| Ok(is_parameter(part))).unwrap_or(true),
             _ => false,
         };
-        if list.list.is_empty() || list.list.len() > COMPUTED_ITEMS_MAX || is_lifted {
+        let (fixed, computed) = match is_lifted {
+            true => (Vec::new(), Vec::new()),
+            false => self.split_items(list, text.as_ref().unwrap_or(&data_type), schema)?,
+        };
+        // DataFusion's list compares the bits of floats, of which equal ones may differ.
+        let is_strict = is_lifted || computed.len() > COMPUTED_ITEMS_MAX && !data_type.is_floating();
+        if list.list.is_empty() || is_strict {
             return self.strict(&Expr::InList(list.clone()), schema);
         }
-        let mut any: Option<TickExpr> = None;
-        for item in &list.list {
-            let equal = both(BinaryOp::Equal, value.clone(), self.side(item, schema)?);
-            any = Some(match any {
-                Some(former) => both(BinaryOp::Or, former, equal),
-                None => equal,
-            });
+        let mut tests = Vec::with_capacity(computed.len() + 1);
+        if !fixed.is_empty() {
+            let Some(values) = self.list_of_constants(&fixed, text.as_ref(), schema)? else {
+                return unknown("a list of several columns");
+            };
+            tests.push(TickExpr::In(Box::new(value.clone()), Arc::new(ValueList::new(values))));
         }
-        any.map_or_else(|| unknown("an empty list"), |any| Ok(negated(any)))
+        for item in &computed {
+            let mut of_item = self.side(item, schema)?;
+            if let Some(text) = &text {
+                of_item = self.cast(of_item, &type_of(item, schema)?, text)?;
+            }
+            tests.push(both(BinaryOp::Equal, value.clone(), of_item));
+        }
+        any_of(tests).map_or_else(|| unknown("an empty list"), |any| Ok(negated(any)))
+    }
+
+    /// The items of a list that are constants, and those that are computed. Constants of a type that can't be looked up are among these.
+    fn split_items(
+        &mut self,
+        list: &InList,
+        data_type: &DataType,
+        schema: &DFSchema,
+    ) -> Result<(Vec<Expr>, Vec<Expr>), UnsupportedExpr> {
+        let (mut fixed, mut computed) = (Vec::new(), Vec::new());
+        for item in &list.list {
+            let before = self.constants.len();
+            let number = match ValueList::takes(data_type) {
+                true => self.list_of_constants(std::slice::from_ref(item), None, schema)?,
+                false => None,
+            };
+            let is_fixed = number.is_some_and(|number| !self.constants.is_side(number));
+            self.constants.truncate(before);
+            if is_fixed { fixed.push(item.clone()) } else { computed.push(item.clone()) }
+        }
+        Ok((fixed, computed))
     }
 
     /// The constant that holds all items of a list, as values of a type if one is given; `None` if one of them isn't constant.
@@ -282,6 +315,9 @@ impl Converter<'_> {
         if let (Some(op), [left, right]) = (of_operator, call.args.as_slice()) {
             let binary = BinaryExpr::new(Box::new(left.clone()), op, Box::new(right.clone()));
             return self.convert(&Expr::BinaryExpr(binary), schema);
+        }
+        if name == AT_ZONE {
+            return unknown("the zone of a parameter, which is a part of a type");
         }
         check_functions(expr)?;
         if name == "coalesce" && !call.args.iter().any(|arg| may_fail(arg, schema) && !is_arithmetic(arg, schema)) {
@@ -538,4 +574,20 @@ fn type_of(expr: &Expr, schema: &DFSchema) -> Result<DataType, UnsupportedExpr> 
 
 fn both(op: BinaryOp, left: TickExpr, right: TickExpr) -> TickExpr {
     TickExpr::Binary(op, Box::new(left), Box::new(right))
+}
+
+/// Whether any of some conditions holds, as a tree that is no deeper than it has to be.
+fn any_of(mut conditions: Vec<TickExpr>) -> Option<TickExpr> {
+    while conditions.len() > 1 {
+        let mut rest = conditions.into_iter();
+        let mut pairs = Vec::with_capacity(rest.len().div_ceil(2));
+        while let Some(one) = rest.next() {
+            pairs.push(match rest.next() {
+                Some(other) => both(BinaryOp::Or, one, other),
+                None => one,
+            });
+        }
+        conditions = pairs;
+    }
+    conditions.pop()
 }

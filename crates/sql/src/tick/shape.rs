@@ -108,7 +108,9 @@ pub(super) fn shape(text: &str) -> Option<Shape> {
             b'0'..=b'9' => {
                 let end = number_end(bytes, at);
                 let literal = &text[at..end];
-                before = match number(literal) {
+                // An operation on two numbers is computed before it is planned.
+                let is_operand = behind_blanks(&text[end..])?.starts_with(['+', '-', '*']);
+                before = match number(literal).filter(|_| !is_operand) {
                     Some(value) => take(&mut shape, &mut seen, before, literal, value),
                     None => {
                         shape.key.push_str(literal);
@@ -221,7 +223,8 @@ fn kind(data_type: &DataType) -> char {
         DataType::Utf8 => 't',
         DataType::Int64 => 'i',
         DataType::Date32 => 'd',
-        DataType::Timestamp(_, _) => 's',
+        DataType::Timestamp(_, None) => 's',
+        DataType::Timestamp(_, Some(_)) => 'z',
         _ => 'f',
     }
 }
@@ -340,8 +343,11 @@ fn text_literal(text: &str, start: usize) -> Option<(usize, String)> {
 fn typed_literal(text: &str, word: &str, word_end: usize) -> Option<(usize, Option<ScalarValue>)> {
     let data_type = if word.eq_ignore_ascii_case("date") {
         DataType::Date32
-    } else if word.eq_ignore_ascii_case("timestamp") || word.eq_ignore_ascii_case("timestamptz") {
-        // Here both are instants without a zone label; an offset in the text is applied.
+    } else if word.eq_ignore_ascii_case("timestamptz") {
+        // An instant, also beside a time with the label of a zone, where a time without one is that zone's local time.
+        DataType::Timestamp(TimeUnit::Nanosecond, Some("UTC".into()))
+    } else if word.eq_ignore_ascii_case("timestamp") {
+        // A time without a zone label; an offset in the text is applied.
         DataType::Timestamp(TimeUnit::Nanosecond, None)
     } else {
         return None;
@@ -411,7 +417,8 @@ mod tests {
         assert_eq!(literals(&one), literals(&other));
         assert_eq!(literals("select date '2020-01-01', date(x) from q where t < x + 1"), Vec::<String>::new());
         assert_eq!(literals("select 'a' = 'b', x between 1e3 and y, c1 from q2"), ["b", "1000"]);
-        assert_eq!(literals("select * from q where x = -5 and y = 1 + 2"), ["1"]);
+        // Numbers that something is computed from stay.
+        assert_eq!(literals("select * from q where x = -5 and y = 1 + 2 and z > 6 - z and w < 7 / w"), ["7"]);
         assert!(literals("select sum(p) over (rows between 2 preceding and 3 following) from q").is_empty());
     }
 
@@ -422,6 +429,9 @@ mod tests {
         assert_eq!(one.key, other.key);
         assert_ne!(one.key, shape("select * from q where s = 'A' and p > 7.5").unwrap().key);
         assert_ne!(one.key, shape("select * from q where s = 5 and p > 7").unwrap().key);
+        let [plain, labelled] =
+            ["timestamp", "timestamptz"].map(|word| shape(&format!("select 1 from q where t < {word} '2020-01-01'")));
+        assert_ne!(plain.unwrap().key, labelled.unwrap().key);
         assert_ne!(shape("select 1 from q").unwrap().key, shape("select 2 from q").unwrap().key);
     }
 

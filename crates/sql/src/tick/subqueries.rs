@@ -2,16 +2,19 @@
 //!
 //! - An uncorrelated scalar query is a constant: `x < (SELECT max(y) FROM t)`.
 //! - An uncorrelated query in `IN` is a list of its distinct values.
-//! - A scalar query correlated by one equality is grouped by that key and looked up: `x = (SELECT min(y) FROM t WHERE
+//! - A scalar query correlated by equalities is grouped by these keys and looked up: `x = (SELECT min(y) FROM t WHERE
 //!   t.k = o.k)`. It must consist of aggregates that are null for no rows, or of an expression that is null if they
 //!   are, because rows without a group get null. A plain count is 0 for these.
 //! - `EXISTS` of a query correlated by equalities alone tests whether the key, or the keys together, are in the list
-//!   of its keys.
+//!   of its keys. With one comparison beside them it compares the least or the greatest value of the key: there is a
+//!   row with `t.y < o.y` if and only if `(SELECT min(y) …) < o.y`.
 
 use std::sync::Arc;
 
+use arrow::datatypes::DataType;
 use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
-use datafusion::common::{DFSchema, DataFusionError, ScalarValue};
+use datafusion::common::{Column, DFSchema, DataFusionError, ScalarValue};
+use datafusion::functions_aggregate::expr_fn::{max, min};
 use datafusion::logical_expr::logical_plan::{Aggregate, Filter, Projection, Subquery};
 use datafusion::logical_expr::utils::{conjunction, split_conjunction};
 use datafusion::logical_expr::{BinaryExpr, Distinct, Expr, ExprSchemable, LogicalPlan, Operator};
@@ -108,34 +111,15 @@ impl Recogniser<'_> {
     /// The value of a correlated query for each row, by its only equality with outer columns.
     fn value_by_key(&mut self, query: &Subquery, schema: &DFSchema) -> Result<TickExpr, UnsupportedExpr> {
         let ValueOfNoRows { aggregate, value, counts } = of_nothing(&query.subquery)?;
-        let CorrelatedQuery { plan, mut pairs } = split_correlation(&aggregate.input, schema)?;
-        let (Some((inner, outer)), true) = (pairs.pop(), pairs.is_empty()) else {
-            return unknown("a query for each row by several equalities");
-        };
-        let inner_type = inner.get_type(plan.schema()).map_err(unsupported)?;
-        let outer_type = outer.get_type(schema).map_err(unsupported)?;
-        if !LookupTable::takes(&outer_type, &inner_type) {
-            return unknown(format!("a query by a {outer_type}"));
+        let correlated = split_correlation(&aggregate.input, schema)?;
+        if correlated.comparison.is_some() {
+            return unknown("a query for each row by more than equalities");
         }
-        let grouped =
-            Aggregate::try_new(Arc::new(plan), vec![inner], aggregate.aggr_expr.clone()).map_err(unsupported)?;
-        let key = Expr::Column(grouped.schema.columns().swap_remove(0));
-        let values =
-            Projection::try_new(vec![key, value], Arc::new(LogicalPlan::Aggregate(grouped))).map_err(unsupported)?;
-        let values = LogicalPlan::Projection(values);
-        let stage = self.stage(&values)?.into_plan(values.schema());
-        if !groups_by(&stage, &[0]) {
-            return unknown("a query by something that isn't a group's only key");
-        }
-        let side = self.add_side(stage, values.schema());
-        let columns: Vec<usize> = (0..2).map(|column| self.constants.side(side, column)).collect();
-        let key = self.convert(&outer, schema)?;
-        let table = Arc::new(LookupTable::new(vec![columns[0]], columns));
-        let lookup = TickExpr::Lookup(table, Some(1), Box::new(key));
+        let values = self.aggregates_by_keys(&correlated, aggregate.aggr_expr.clone(), vec![value], schema)?;
+        let Some((lookup, data_type)) = values.into_iter().next() else { return unknown("a query of no value") };
         if !counts {
             return Ok(lookup);
         }
-        let data_type = values.schema().field(1).data_type().clone();
         let zero = ScalarValue::new_zero(&data_type).map_err(unsupported)?;
         let Some(zero) = self.constants.fix(&zero) else { return unknown(format!("a count as a {data_type}")) };
         let is_there = TickExpr::IsNotNull(Box::new(lookup.clone()));
@@ -143,13 +127,89 @@ impl Recogniser<'_> {
         Ok(TickExpr::Case { branches: vec![(is_there, lookup)], otherwise, data_type })
     }
 
-    /// Whether a correlated query has a row, by its equalities with outer columns. A null key equals none.
+    /// Values of the aggregates of a query's rows with the keys of each outer row, and their types; null where there are none.
+    fn aggregates_by_keys(
+        &mut self,
+        query: &CorrelatedQuery,
+        aggregates: Vec<Expr>,
+        values: Vec<Expr>,
+        schema: &DFSchema,
+    ) -> Result<Vec<(TickExpr, DataType)>, UnsupportedExpr> {
+        let CorrelatedQuery { plan, pairs, .. } = query;
+        for (inner, outer) in pairs {
+            let inner_type = inner.get_type(plan.schema()).map_err(unsupported)?;
+            let outer_type = outer.get_type(schema).map_err(unsupported)?;
+            if !LookupTable::takes(&outer_type, &inner_type) {
+                return unknown(format!("a query by a {outer_type}"));
+            }
+        }
+        let keys = pairs.iter().map(|(inner, _)| inner.clone()).collect();
+        let grouped = Aggregate::try_new(Arc::new(plan.clone()), keys, aggregates).map_err(unsupported)?;
+        let keys = grouped.schema.columns().into_iter().take(pairs.len()).map(Expr::Column);
+        let (width, outputs) = (values.len(), keys.chain(values).collect());
+        let values = Projection::try_new(outputs, Arc::new(LogicalPlan::Aggregate(grouped))).map_err(unsupported)?;
+        let values = LogicalPlan::Projection(values);
+        let stage = self.stage(&values)?.into_plan(values.schema());
+        let of_keys: Vec<usize> = (0..pairs.len()).collect();
+        if !groups_by(&stage, &of_keys) {
+            return unknown("a query by something that isn't a group's only key");
+        }
+        let types = values.schema().fields()[pairs.len()..].iter().map(|field| field.data_type().clone());
+        let side = self.add_side(stage, values.schema());
+        let of_keys: Vec<usize> = of_keys.into_iter().map(|column| self.constants.side(side, column)).collect();
+        let values: Vec<usize> =
+            (pairs.len()..pairs.len() + width).map(|column| self.constants.side(side, column)).collect();
+        let outer = pairs.iter().map(|(_, outer)| self.convert(outer, schema));
+        let outer = outer.collect::<Result<Vec<_>, _>>()?;
+        let (table, key) = match outer.as_slice() {
+            [key] => (LookupTable::new(of_keys, values), key.clone()),
+            _ => {
+                let finding = Arc::new(LookupTable::new(of_keys, Vec::new()));
+                self.lookups.push(Arc::clone(&finding));
+                (LookupTable::by_number(values), TickExpr::Find(finding, outer))
+            }
+        };
+        let table = Arc::new(table);
+        let lookup = |column| TickExpr::Lookup(Arc::clone(&table), Some(column), Box::new(key.clone()));
+        Ok((0..width).map(lookup).zip(types).collect())
+    }
+
+    /// Whether a correlated query has a row, by its equalities with outer columns, and one comparison. A null key equals none.
     fn exists(&mut self, query: &Subquery, schema: &DFSchema) -> Result<TickExpr, UnsupportedExpr> {
         if has_row(&query.subquery) {
             return unknown("EXISTS of a query that always has a row");
         }
-        let CorrelatedQuery { plan, pairs } = split_correlation(without_outputs(&query.subquery), schema)?;
-        self.keys_among(&pairs, schema, &plan)
+        let correlated = split_correlation(without_outputs(&query.subquery), schema)?;
+        let Some(Comparison { inner, op, outer }) = &correlated.comparison else {
+            return self.keys_among(&correlated.pairs, schema, &correlated.plan);
+        };
+        let inner_type = inner.get_type(correlated.plan.schema()).map_err(unsupported)?;
+        if inner_type != outer.get_type(schema).map_err(unsupported)? {
+            return unknown("a query for each row by a comparison of two types");
+        }
+        let outer = self.convert(outer, schema)?;
+        // The extremes of the values that are compared: both, for a value that differs from one of them.
+        let extremes: &[(fn(Expr) -> Expr, BinaryOp)] = match op {
+            Operator::Lt => &[(min, BinaryOp::Less)],
+            Operator::LtEq => &[(min, BinaryOp::LessOrEqual)],
+            Operator::Gt => &[(max, BinaryOp::Greater)],
+            Operator::GtEq => &[(max, BinaryOp::GreaterOrEqual)],
+            Operator::NotEq => &[(min, BinaryOp::NotEqual), (max, BinaryOp::NotEqual)],
+            _ => return unknown(format!("a query for each row by {op}")),
+        };
+        let aggregates: Vec<Expr> = extremes.iter().map(|(extreme, _)| extreme(inner.clone())).collect();
+        let name = |aggregate: &Expr| Expr::Column(Column::from_name(aggregate.schema_name().to_string()));
+        let values = aggregates.iter().map(name).collect();
+        let values = self.aggregates_by_keys(&correlated, aggregates, values, schema)?;
+        let constant = |value: bool| Ok(ScalarValue::Boolean(Some(value)));
+        let mut branches = Vec::with_capacity(extremes.len());
+        for ((value, _), (_, op)) in values.into_iter().zip(extremes) {
+            let holds = TickExpr::Binary(*op, Box::new(value), Box::new(outer.clone()));
+            branches.push((holds, self.constant(constant(true))?));
+        }
+        // Unknown comparisons don't hold.
+        let otherwise = Some(Box::new(self.constant(constant(false))?));
+        Ok(TickExpr::Case { branches, otherwise, data_type: DataType::Boolean })
     }
 
     /// The plan that keeps the rows for which `EXISTS` or `NOT EXISTS` holds, if the order of a table finds them.
@@ -162,10 +222,8 @@ impl Recogniser<'_> {
         if of.subquery.outer_ref_columns.is_empty() || has_row(&of.subquery.subquery) {
             return Ok(None);
         }
-        let Ok(CorrelatedQuery { plan, pairs }) = split_correlation(without_outputs(&of.subquery.subquery), schema)
-        else {
-            return Ok(None);
-        };
+        let correlated = split_correlation(without_outputs(&of.subquery.subquery), schema);
+        let Ok(CorrelatedQuery { plan, pairs, comparison: None }) = correlated else { return Ok(None) };
         self.keys_by_time(&pairs, schema, &plan, !of.negated)
     }
 
@@ -343,6 +401,15 @@ fn without_alias(expr: &Expr) -> &Expr {
 struct CorrelatedQuery {
     plan: LogicalPlan,
     pairs: Vec<(Expr, Expr)>,
+    /// What else must hold of a row of the query and the outer one.
+    comparison: Option<Comparison>,
+}
+
+/// A comparison of an expression of a query with one of the outer rows.
+struct Comparison {
+    inner: Expr,
+    op: Operator,
+    outer: Expr,
 }
 
 /// Takes the equalities with outer columns out of a filter.
@@ -353,13 +420,23 @@ fn split_correlation(plan: &LogicalPlan, around: &DFSchema) -> Result<Correlated
         _ => return unknown("a query for each row without an equality"),
     };
     let is_bound = |expr: &Expr| expr.contains_outer();
-    let (mut pairs, mut rest) = (Vec::new(), Vec::new());
+    let (mut pairs, mut rest, mut comparison) = (Vec::new(), Vec::new(), None);
     let schema = filter.input.schema();
     for condition in split_conjunction(&filter.predicate) {
         match condition {
             Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, right }) if is_bound(left) != is_bound(right) => {
                 let (inner, outer) = if is_bound(left) { (right, left) } else { (left, right) };
                 pairs.push((as_text(inner, schema).clone(), as_text(&unbound(outer)?, around).clone()));
+            }
+            Expr::BinaryExpr(BinaryExpr { left, op, right })
+                if comparison.is_none() && is_bound(left) != is_bound(right) && op.swap().is_some() =>
+            {
+                let (inner, op, outer) = match (is_bound(left), op.swap()) {
+                    (true, Some(swapped)) => (right, swapped, left),
+                    _ => (left, *op, right),
+                };
+                let (inner, outer) = (as_text(inner, schema).clone(), as_text(&unbound(outer)?, around).clone());
+                comparison = Some(Comparison { inner, op, outer });
             }
             condition if is_bound(condition) => return unknown("a query for each row by more than an equality"),
             condition => rest.push(condition.clone()),
@@ -378,7 +455,7 @@ fn split_correlation(plan: &LogicalPlan, around: &DFSchema) -> Result<Correlated
         Some(rest) => LogicalPlan::Filter(Filter::try_new(rest, Arc::clone(&filter.input)).map_err(unsupported)?),
         None => filter.input.as_ref().clone(),
     };
-    Ok(CorrelatedQuery { plan, pairs })
+    Ok(CorrelatedQuery { plan, pairs, comparison })
 }
 
 /// Rewrites an expression over outer references to the outer rows' own columns.

@@ -143,6 +143,28 @@ fn large_tables_are_joined_by_time_along_their_order() {
     }
 }
 
+/// `IS NOT DISTINCT FROM` is a key, also as the only condition: not a condition on each pair of rows.
+#[test]
+fn values_that_are_equal_where_both_are_null_are_keys() {
+    let (_folder, database) = database();
+    let both = both(&database, 2);
+    for text in [
+        "select count(*), sum(l.id) from tied l join small t on l.id is not distinct from t.id",
+        "select count(*), sum(l.id) from tied l, small t where l.few is not distinct from t.few and l.id < 9000",
+        "select count(*), sum(t.few) from small l left join tied t on l.note is not distinct from t.note and t.id < 900",
+        "select count(*), sum(l.id) from small l left join large t on t.id is not distinct from l.id where t.ts is null",
+        "select l.id, t.id from small l right join small t on l.id is not distinct from t.id + 7000 order by 2, 1",
+        "select count(*), count(l.id), count(t.id) from small l full join small t on l.id is not distinct from t.id + 1",
+        "select id from small l left semi join (select few as f from tied) t on l.few is not distinct from t.f order by 1",
+        "select id from small l left anti join (select few as f from small where id < 90) t on l.few is not distinct from t.f order by 1",
+        "select l.id, t.price from small l join (values (null, 1.5), (5000, 2.5)) t(id, price) on l.id is not distinct from t.id order by 1, 2",
+    ] {
+        assert!(both.compare(text).is_ok(), "{text}: {:?}", both.compare(text));
+        let plan = both.reason(text).unwrap();
+        assert!(!plan.contains("by 0 keys"), "{text}: {plan}");
+    }
+}
+
 /// Of the small tables, since the pairs of all rows are many.
 #[test]
 fn joins_that_keep_rows_without_a_partner_and_joins_without_an_equality() {

@@ -20,6 +20,7 @@ mod many_rows;
 mod market;
 mod materialized;
 mod own_types;
+mod parameter_types;
 mod partitions;
 mod parts;
 mod pivots;

@@ -1,0 +1,173 @@
+//! Comparisons of times with dates and times that no time in nanoseconds can reach: before 1677-09-21 and after 2262-04-11. `date '1500-01-01' < time` is
+//! true. DataFusion 55.2 makes a time of the date, and fails.
+//!
+//! What such a comparison gives is known, but for nulls. Only constants of the statement's text are looked at, and values of parameters where the statement
+//! runs without a tick plan: one that stands for those of other statements fails when it is bound, and DataFusion runs the statement.
+
+use std::cmp::Ordering;
+
+use arrow::compute::kernels::cast_utils::string_to_datetime;
+use arrow::datatypes::{DataType, TimeUnit};
+use chrono::Utc;
+use datafusion::common::tree_node::Transformed;
+use datafusion::common::{DFSchema, Result, ScalarValue};
+use datafusion::logical_expr::expr::{Between, Cast, InList};
+use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, lit};
+
+use crate::coercion::any_expression;
+use crate::numbers::rewritten;
+use crate::times::full_time;
+
+const DAY_NS: i128 = 86_400_000_000_000;
+
+/// The plan with such comparisons decided.
+pub(crate) fn decide(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let has_far = any_expression(&plan, |expr| side_of(expr).is_some())?;
+    if has_far { rewritten(plan, |node, _| Ok(Transformed::no(node)), decided) } else { Ok(plan) }
+}
+
+fn decided(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let is_time = |expr: &Expr| {
+        side_of(expr).is_none() && matches!(expr.get_type(schema), Ok(DataType::Timestamp(TimeUnit::Nanosecond, _)))
+    };
+    Ok(match expr {
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) => match (side_of(&left), side_of(&right)) {
+            (None, Some(side)) if is_time(&left) => compared(*left, op, *right, side, schema)?,
+            (Some(side), None) if is_time(&right) => match swapped(op) {
+                Some(op) => compared(*right, op, *left, side, schema)?,
+                None => Transformed::no(Expr::BinaryExpr(BinaryExpr { left, op, right })),
+            },
+            _ => Transformed::no(Expr::BinaryExpr(BinaryExpr { left, op, right })),
+        },
+        Expr::Between(Between { expr, negated, low, high })
+            if is_time(&expr) && (side_of(&low).is_some() || side_of(&high).is_some()) =>
+        {
+            let bound = |op: Operator, bound: Expr| match side_of(&bound) {
+                Some(side) => Ok(compared(expr.as_ref().clone(), op, bound, side, schema)?.data),
+                None => Ok(Expr::BinaryExpr(BinaryExpr::new(expr.clone(), op, Box::new(bound)))),
+            };
+            let low: Result<Expr> = bound(Operator::GtEq, *low);
+            let both = low?.and(bound(Operator::LtEq, *high)?);
+            Transformed::yes(if negated { Expr::Not(Box::new(both)) } else { both })
+        }
+        Expr::InList(InList { expr, list, negated })
+            if is_time(&expr) && list.iter().any(|item| side_of(item).is_some()) =>
+        {
+            let list: Vec<Expr> = list.into_iter().filter(|item| side_of(item).is_none()).collect();
+            Transformed::yes(match list.is_empty() {
+                true => known(*expr, negated, schema)?,
+                false => Expr::InList(InList { expr, list, negated }),
+            })
+        }
+        other => Transformed::no(other),
+    })
+}
+
+/// The operator with its sides exchanged.
+fn swapped(op: Operator) -> Option<Operator> {
+    match op {
+        Operator::IsDistinctFrom | Operator::IsNotDistinctFrom => Some(op),
+        op => op.swap(),
+    }
+}
+
+/// A comparison of a time with a constant on one side of all times.
+fn compared(time: Expr, op: Operator, constant: Expr, side: Ordering, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let is_below = side == Ordering::Less;
+    let value = match op {
+        Operator::Eq => false,
+        Operator::NotEq => true,
+        Operator::Gt | Operator::GtEq => is_below,
+        Operator::Lt | Operator::LtEq => !is_below,
+        // Of nulls, too.
+        Operator::IsDistinctFrom => return Ok(Transformed::yes(lit(true))),
+        Operator::IsNotDistinctFrom => return Ok(Transformed::yes(lit(false))),
+        op => {
+            let same = BinaryExpr::new(Box::new(time), op, Box::new(constant));
+            return Ok(Transformed::no(Expr::BinaryExpr(same)));
+        }
+    };
+    Ok(Transformed::yes(known(time, value, schema)?))
+}
+
+/// A value that is known of all times, and null of nulls.
+fn known(time: Expr, value: bool, schema: &DFSchema) -> Result<Expr> {
+    if !time.nullable(schema)? {
+        return Ok(lit(value));
+    }
+    let null = lit(ScalarValue::Boolean(None));
+    Ok(if value { time.is_not_null().or(null) } else { time.is_null().and(null) })
+}
+
+/// Whether a constant is before or after all times in nanoseconds; `None` for other constants, and for what isn't one.
+fn side_of(expr: &Expr) -> Option<Ordering> {
+    match expr {
+        Expr::Literal(value, None) => side_of_value(value),
+        // A date and a time as they are written.
+        Expr::Cast(Cast { expr, field }) => match field.data_type() {
+            DataType::Date32 | DataType::Timestamp(TimeUnit::Nanosecond, _) => side_of(expr),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn side_of_value(value: &ScalarValue) -> Option<Ordering> {
+    let nanoseconds = match value {
+        ScalarValue::Date32(Some(days)) => i128::from(*days) * DAY_NS,
+        ScalarValue::TimestampSecond(Some(seconds), _) => i128::from(*seconds) * 1_000_000_000,
+        ScalarValue::Date64(Some(milliseconds)) | ScalarValue::TimestampMillisecond(Some(milliseconds), _) => {
+            i128::from(*milliseconds) * 1_000_000
+        }
+        ScalarValue::TimestampMicrosecond(Some(microseconds), _) => i128::from(*microseconds) * 1_000,
+        ScalarValue::Utf8(Some(text)) => return side_of_text(text),
+        _ => return None,
+    };
+    if nanoseconds < i128::from(i64::MIN) {
+        Some(Ordering::Less)
+    } else if nanoseconds > i128::from(i64::MAX) {
+        Some(Ordering::Greater)
+    } else {
+        None
+    }
+}
+
+fn side_of_text(text: &str) -> Option<Ordering> {
+    // Most texts are no times, and most times are near.
+    let year: u16 = text.trim_start().get(..5)?.strip_suffix('-')?.parse().ok()?;
+    if (1678..2262).contains(&year) {
+        return None;
+    }
+    let time = string_to_datetime(&Utc, &full_time(text.trim())).ok()?;
+    match time.timestamp_nanos_opt() {
+        Some(_) => None,
+        None => Some(time.timestamp().cmp(&0)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_beyond_nanoseconds_are_on_one_side_of_all_others() {
+        for (text, expected) in [
+            ("1500-01-01", Some(Ordering::Less)),
+            ("1677-09-21 00:12:43", Some(Ordering::Less)),
+            ("1677-09-21 00:12:44", None),
+            ("1970-01-01", None),
+            ("2262-04-11 23:47:16", None),
+            ("2262-04-11 23:47", None),
+            ("2262-04-12", Some(Ordering::Greater)),
+            ("9999-12-31 23:59", Some(Ordering::Greater)),
+            ("3000", None),
+            ("3000-13-01", None),
+            ("price", None),
+            ("", None),
+        ] {
+            assert_eq!(side_of_text(text), expected, "{text}");
+        }
+        let date = |days| side_of_value(&ScalarValue::Date32(Some(days)));
+        assert_eq!((date(-171_664), date(0), date(376_200)), (Some(Ordering::Less), None, Some(Ordering::Greater)));
+    }
+}

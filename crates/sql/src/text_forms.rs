@@ -1,0 +1,122 @@
+//! Texts of columns in the form that Arrow's parsers read.
+//!
+//! | Function | Form | Put around | Source |
+//! | --- | --- | --- | --- |
+//! | `full_time(text)` | times with their seconds and with two digits in each part | what is cast to a time or compared with one | `times.rs` |
+//! | `plain_number(text)` | numbers without an exponent | what is cast to a decimal | `decimal_texts.rs` |
+//!
+//! A block that has the form is given back as it is; the cost is one look at each text.
+
+use std::borrow::Cow;
+use std::hash::{Hash, Hasher};
+use std::sync::{Arc, LazyLock};
+
+use arrow::array::{Array, ArrayRef, AsArray, GenericStringArray, OffsetSizeTrait};
+use arrow::datatypes::DataType;
+use datafusion::common::{Result, ScalarValue};
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+};
+
+use crate::decimal_texts::{has_exponent, plain_number};
+use crate::times::{full_time, is_short};
+
+static FULL_TIME: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| TextForm::function("full_time", is_short, full_time));
+
+static PLAIN_NUMBER: LazyLock<Arc<ScalarUDF>> =
+    LazyLock::new(|| TextForm::function("plain_number", has_exponent, plain_number));
+
+/// Completes a text, if it is an abbreviated time.
+pub(crate) fn complete_time(text: Expr) -> Expr {
+    FULL_TIME.call(vec![text])
+}
+
+/// Whether an expression is a call that [`complete_time`] made.
+pub(crate) fn is_completed(expr: &Expr) -> bool {
+    matches!(expr, Expr::ScalarFunction(call) if call.func.name() == FULL_TIME.name())
+}
+
+/// Writes the exponent of a text out, if it is a number with one.
+pub(crate) fn without_exponent(text: Expr) -> Expr {
+    PLAIN_NUMBER.call(vec![text])
+}
+
+/// Whether an expression is a call that [`without_exponent`] made.
+pub(crate) fn is_without_exponent(expr: &Expr) -> bool {
+    matches!(expr, Expr::ScalarFunction(call) if call.func.name() == PLAIN_NUMBER.name())
+}
+
+/// Gives texts a form.
+#[derive(Debug)]
+struct TextForm {
+    name: &'static str,
+    /// Whether a text lacks the form.
+    lacks: fn(&str) -> bool,
+    form: fn(&str) -> Cow<'_, str>,
+    signature: Signature,
+}
+
+impl TextForm {
+    fn function(name: &'static str, lacks: fn(&str) -> bool, form: fn(&str) -> Cow<'_, str>) -> Arc<ScalarUDF> {
+        let signature = Signature::any(1, Volatility::Immutable);
+        Arc::new(ScalarUDF::from(TextForm { name, lacks, form, signature }))
+    }
+
+    fn in_block(&self, texts: &ArrayRef) -> ArrayRef {
+        match texts.data_type() {
+            DataType::Utf8 => self.in_texts(texts.as_string::<i32>()).unwrap_or_else(|| Arc::clone(texts)),
+            DataType::LargeUtf8 => self.in_texts(texts.as_string::<i64>()).unwrap_or_else(|| Arc::clone(texts)),
+            DataType::Dictionary(_, _) => {
+                let dictionary = texts.as_any_dictionary();
+                dictionary.with_values(self.in_block(dictionary.values()))
+            }
+            _ => Arc::clone(texts),
+        }
+    }
+
+    /// `None` if all texts have the form.
+    fn in_texts<O: OffsetSizeTrait>(&self, texts: &GenericStringArray<O>) -> Option<ArrayRef> {
+        texts.iter().flatten().any(self.lacks).then(|| {
+            let formed = texts.iter().map(|text| text.map(self.form));
+            Arc::new(formed.collect::<GenericStringArray<O>>()) as ArrayRef
+        })
+    }
+}
+
+impl PartialEq for TextForm {
+    fn eq(&self, other: &TextForm) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for TextForm {}
+
+impl Hash for TextForm {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.name.hash(state);
+    }
+}
+
+impl ScalarUDFImpl for TextForm {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        Ok(types[0].clone())
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        Ok(match &args.args[0] {
+            ColumnarValue::Array(texts) => ColumnarValue::Array(self.in_block(texts)),
+            ColumnarValue::Scalar(text) => {
+                let one = self.in_block(&text.to_array()?);
+                ColumnarValue::Scalar(ScalarValue::try_from_array(&one, 0)?)
+            }
+        })
+    }
+}
