@@ -129,6 +129,16 @@ impl Stream {
         read_full(&mut self.reader, buffer).map_err(|e| damaged(&self.file.name, &e))
     }
 
+    /// The first bytes of the stream, at most `count` of them. What reads on gets them, too.
+    pub fn head(&mut self, count: usize) -> Result<Vec<u8>> {
+        let mut head = vec![0u8; count];
+        let got = self.read_full(&mut head)?;
+        head.truncate(got);
+        let rest = std::mem::replace(&mut self.reader, Box::new(io::empty()));
+        self.reader = Box::new(io::Cursor::new(head.clone()).chain(rest));
+        Ok(head)
+    }
+
     /// On-disk bytes read so far, over all files that share the counter.
     pub fn bytes_read(&self) -> u64 {
         self.count.load(Ordering::Relaxed)

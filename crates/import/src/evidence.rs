@@ -5,6 +5,7 @@ use std::collections::HashSet;
 
 use splay_store::ColumnType;
 
+use crate::csv::columns::null_option;
 use crate::csv::number_form::NumberForm;
 use crate::csv::times::{self, DayFirstDate, EpochUnit, Spelling};
 use crate::csv::{numbers, same_name};
@@ -20,6 +21,65 @@ pub(crate) struct ValueFormats {
     /// Patterns of `strftime` for instants, dates and times of day.
     pub formats: Vec<String>,
     pub numbers: Option<NumberForm>,
+    /// Texts that mean null, besides the usual ones.
+    pub nulls: Vec<String>,
+}
+
+/// How often values of a column are numbers, and the first that is none.
+#[derive(Debug, Clone, Default)]
+struct NumbersAmongWords {
+    numbers: usize,
+    words: usize,
+    first_word: Vec<u8>,
+}
+
+impl NumbersAmongWords {
+    fn add(&mut self, text: &[u8], is_number: bool) {
+        if is_number {
+            self.numbers += 1;
+            return;
+        }
+        if self.words == 0 {
+            self.first_word = text.to_vec();
+        }
+        self.words += 1;
+    }
+
+    /// A word that stands in a column of numbers: nine of ten values are.
+    fn stray(&self) -> Option<&[u8]> {
+        (self.words > 0 && self.numbers >= 9 * self.words).then_some(self.first_word.as_slice())
+    }
+}
+
+/// Whether all values are numbers in a form with groups or another point, and any needs it.
+#[derive(Debug, Clone, Copy)]
+struct SeparatedNumbers {
+    all: bool,
+    any: bool,
+}
+
+impl SeparatedNumbers {
+    fn add(&mut self, text: &[u8], form: NumberForm) {
+        let number = form.plain(text).filter(|number| is_exact_number(number));
+        self.all &= number.is_some();
+        self.any |= number.is_some_and(|number| *number != *text);
+    }
+
+    fn would_help(self) -> bool {
+        self.all && self.any
+    }
+}
+
+/// Whether a column of numbers takes a text without a loss of digits: leading zeros are digits of a code, and 64 bits hold no longer number.
+fn is_exact_number(text: &[u8]) -> bool {
+    let is_long = || numbers::integer(text).is_some_and(|value| value.unsigned_abs() >= 1 << 63);
+    !is_padded(text) && numbers::float(text, 0).is_some() && !is_long()
+}
+
+/// Whether a number has leading zeros.
+fn is_padded(number: &[u8]) -> bool {
+    let digits = number.strip_prefix(b"-").unwrap_or(number);
+    digits.len() > 1 && digits[0] == b'0' && digits[1] != b'.'
 }
 
 /// What a column's values could be.
@@ -46,8 +106,9 @@ pub(crate) struct Evidence {
     /// Whether the caller's formats read all: as instants, dates, times of day.
     by_format: [bool; 3],
     is_tried: bool,
-    /// Whether all are numbers with points and commas, by form.
-    separated: [bool; 2],
+    /// Numbers with points and commas, by form.
+    separated: [SeparatedNumbers; 2],
+    among_words: NumbersAmongWords,
     /// How dates are written that are in none of the usual forms.
     foreign: Option<DayFirstDate>,
     is_foreign: bool,
@@ -74,7 +135,8 @@ impl Default for Evidence {
             is_small: true,
             by_format: [true; 3],
             is_tried: false,
-            separated: [true; 2],
+            separated: [SeparatedNumbers { all: true, any: false }; 2],
+            among_words: NumbersAmongWords::default(),
             foreign: None,
             is_foreign: true,
             example: Vec::new(),
@@ -91,10 +153,12 @@ impl Evidence {
     }
 
     pub fn add(&mut self, text: &[u8], quoted: bool, writing: &ValueFormats) {
-        let token = !quoted && NULL_TOKENS.iter().any(|t| t.as_bytes() == text);
-        if text.is_empty() {
+        let of_text = |texts: &[String], text: &[u8]| texts.iter().any(|null| null.as_bytes() == text);
+        if text.is_empty() || !quoted && of_text(&writing.nulls, text) {
             return;
         }
+        let content = text.trim_ascii();
+        let token = content.is_empty() || !quoted && (is_null_token(content) || of_text(&writing.nulls, content));
         self.bytes_max = self.bytes_max.max(text.len());
         // Distinct texts matter for columns that are nothing else.
         if !self.float && self.distinct.len() <= SAMPLE_ROWS && !self.distinct.contains(text) {
@@ -114,13 +178,14 @@ impl Evidence {
             Some(form) => form.plain(text),
         };
         let number = number.as_deref().unwrap_or_default();
-        let digits = number.strip_prefix(b"-").unwrap_or(number);
-        let padded = digits.len() > 1 && digits[0] == b'0' && digits[1] != b'.';
+        let padded = is_padded(number);
         let integer = if padded || number.contains(&b'.') { None } else { numbers::integer(number) };
         self.int = self.int && integer.is_some_and(|v| i64::try_from(v).is_ok());
         self.uint = self.uint && integer.is_some_and(|v| u64::try_from(v).is_ok());
         let exact = integer.is_none_or(|v| v.unsigned_abs() < 1 << 63);
-        self.float = self.float && !padded && exact && numbers::float(number, 0).is_some();
+        let is_float = !padded && exact && numbers::float(number, 0).is_some();
+        self.among_words.add(text, is_float);
+        self.float = self.float && is_float;
         self.is_small = self.is_small && integer.is_none_or(|v| v.unsigned_abs() <= 1 << 53);
         self.date = self.date && times::date(text).is_some();
         self.timestamp = self.timestamp && times::written(text).is_some();
@@ -195,13 +260,8 @@ impl Evidence {
             self.is_tried = true;
             self.by_format.iter_mut().zip(matches).for_each(|(all, matches)| *all &= matches);
         }
-        if self.separated != [false; 2] && (!self.float || numbers::float(text, 0).is_none()) {
-            let is_number =
-                |form: NumberForm| form.plain(text).is_some_and(|number| numbers::float(&number, 0).is_some());
-            self.separated.iter_mut().zip(NumberForm::USUAL).for_each(|(all, form)| *all &= is_number(form));
-        } else if text.contains(&b'.') {
-            self.separated[1] = false;
-        }
+        let forms = self.separated.iter_mut().zip(NumberForm::USUAL);
+        forms.filter(|(separated, _)| separated.all).for_each(|(separated, form)| separated.add(text, form));
         if self.is_foreign {
             let merged = DayFirstDate::of(text).and_then(|new| match self.foreign.take() {
                 None => Some(new),
@@ -230,20 +290,32 @@ impl Evidence {
         }
     }
 
-    /// What would read the values of a column that is taken as text.
-    pub fn hint(&self, name: &str, writing: &ValueFormats) -> Option<String> {
-        let is_text = self.values > 0 && !self.float && !self.timestamp && !self.date && !self.is_formatted();
-        if !is_text || self.nested > 0 {
+    /// What would read the values of a column that is taken as text, though its name and most of its values aren't those of texts.
+    pub fn hint(&self, name: &str, rows: usize, writing: &ValueFormats) -> Option<String> {
+        let (column_type, _) = self.column_type(name, rows, writing);
+        let is_text = matches!(column_type, ColumnType::Text | ColumnType::Symbol) && self.values > 0;
+        if !is_text || self.nested > 0 || SYMBOL_NAMES.iter().any(|symbol| same_name(symbol, name)) {
             return None;
         }
         let example = String::from_utf8_lossy(&self.example[..self.example.len().min(40)]).into_owned();
         if let Some(foreign) = &self.foreign {
             return Some(format!("{name} holds {example}: {} would read it", foreign.options()));
         }
-        let form = NumberForm::USUAL.into_iter().zip(self.separated).find(|(_, all)| *all).map(|(form, _)| form);
-        let form = form.filter(|_| writing.numbers.is_none())?;
-        Some(format!("{name} holds {example}, which stays text: --numbers {form} would read it"))
+        let form = NumberForm::USUAL.into_iter().zip(self.separated).find(|(_, separated)| separated.would_help());
+        if let Some((form, _)) = form.filter(|_| writing.numbers.is_none()) {
+            return Some(format!("{name} holds {example}, which stays text: --numbers {form} would read it"));
+        }
+        let word = self.among_words.stray()?;
+        let (option, word) = (null_option(word)?, String::from_utf8_lossy(word));
+        Some(format!(
+            "{name} holds {word} among numbers and is therefore a {column_type}: {option} would make it null, --type {name}=float64 would refuse it with its line"
+        ))
     }
+}
+
+/// Whether a text means null in a column that holds no text.
+fn is_null_token(text: &[u8]) -> bool {
+    NULL_TOKENS.iter().any(|token| token.as_bytes() == text)
 }
 
 fn is_timelike(name: &str) -> bool {

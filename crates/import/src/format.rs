@@ -7,11 +7,13 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, Field};
 use splay_store::{ColumnSpec, ColumnType};
 
+use crate::csv::preamble::after_lines;
 use crate::decompress::Stream;
 use crate::error::{Error, Result};
 use crate::exact::natural_type;
 use crate::input::InputFile;
 use crate::json;
+use crate::plan::ImportSettings;
 
 /// A file format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,8 +67,24 @@ pub(crate) type Batches = Box<dyn Iterator<Item = Result<(RecordBatch, f64)>>>;
 
 const HEAD_BYTES: usize = 1 << 16;
 
-/// The format of a file.
-pub(crate) fn detect(file: &InputFile, forced: Option<Format>) -> Result<DetectedFormat> {
+/// The format of a file, by the settings as far as they name it.
+///
+/// # Errors
+/// [`Error::Unsupported`] for a file of another kind, [`Error::Setting`] for a setting of delimited text and a file that is none.
+pub(crate) fn detect(file: &InputFile, settings: &ImportSettings) -> Result<DetectedFormat> {
+    let format = detect_format(file, settings)?;
+    let setting = match (format, settings.delimiter) {
+        (DetectedFormat::Text(_), Some(delimiter)) => return Ok(DetectedFormat::Text(delimiter.byte())),
+        (DetectedFormat::Text(_), None) => return Ok(format),
+        (_, Some(_)) => "delimiter",
+        (_, None) if settings.skip_lines.is_some() => "skip_lines",
+        (_, None) => return Ok(format),
+    };
+    let reason = format!("{} is not delimited text; --format csv reads it as such", file.name);
+    Err(Error::Setting { setting, reason })
+}
+
+fn detect_format(file: &InputFile, settings: &ImportSettings) -> Result<DetectedFormat> {
     let leaf = file.leaf().to_ascii_lowercase();
     let plain = leaf.trim_end_matches(".zst").trim_end_matches(".gz");
     if plain.ends_with(".dbz") {
@@ -78,7 +96,7 @@ pub(crate) fn detect(file: &InputFile, forced: Option<Format>) -> Result<Detecte
             "is a DBN fragment without metadata, so its version and symbols are unknown; join it with its metadata by the dbn command line tool",
         ));
     }
-    match forced {
+    match settings.format {
         Some(Format::Csv) => return Ok(DetectedFormat::Text(b',')),
         Some(Format::Tsv) => return Ok(DetectedFormat::Text(b'\t')),
         Some(Format::Psv) => return Ok(DetectedFormat::Text(b'|')),
@@ -125,7 +143,8 @@ pub(crate) fn detect(file: &InputFile, forced: Option<Format>) -> Result<Detecte
                       Binance";
         return Err(Error::unsupported(&file.name, reason));
     }
-    Ok(DetectedFormat::Text(crate::sniff::delimiter(&head)))
+    let table = &head[after_lines(&head, settings.skip_lines.unwrap_or(0))..];
+    Ok(DetectedFormat::Text(crate::sniff::delimiter(table)))
 }
 
 /// Whether text is UTF-16: by its mark, or as every second of its first bytes is zero.

@@ -81,7 +81,7 @@ impl From<Error> for EarlyEnd {
 }
 
 impl FilesInPlace {
-    /// Looks at files. Of `settings`, format, header, types, time zone and threads count.
+    /// Looks at files. Of `settings`, format, delimiter, lines before the header, header, types, texts of null, time zone and threads count.
     ///
     /// # Errors
     /// [`Error::Setting`] for no file at all, [`Error::Misfit`] for a file that has other columns than the first, and
@@ -90,7 +90,7 @@ impl FilesInPlace {
         let Some(first) = files.first() else {
             return Err(Error::Setting { setting: "files", reason: "there is no file to read".to_owned() });
         };
-        let kind = detect(first, settings.format)?;
+        let kind = detect(first, settings)?;
         let (schema, form) = match kind {
             DetectedFormat::Parquet => {
                 let metadata = files.iter().map(metadata).collect::<Result<Vec<_>>>()?;

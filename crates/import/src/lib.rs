@@ -49,6 +49,7 @@ mod roles;
 mod run;
 mod sniff;
 
+pub use csv::delimiter::Delimiter;
 pub use csv::number_form::NumberForm;
 pub use error::{Error, Result};
 pub use exact::{cast_exactly, natural_type};

@@ -8,6 +8,7 @@ use splay_store::{ColumnSpec, ColumnType, DATE_COLUMN, DayStart, Reference, Tabl
 
 use crate::csv::blocks::BLOCK_BYTES;
 use crate::csv::columns::ColumnPlan;
+use crate::csv::delimiter::Delimiter;
 use crate::csv::number_form::NumberForm;
 use crate::csv::times::{Spelling, Zone};
 use crate::csv::{DateSource, Rule, Source, same_name};
@@ -54,8 +55,16 @@ pub struct ImportSettings {
     pub recipe: Option<Recipe>,
     /// The format. Default: by name and content.
     pub format: Option<Format>,
+    /// The character between the fields of delimited text. Default: the recipe's or the format's, or sniffed.
+    pub delimiter: Option<Delimiter>,
     /// Whether text files begin with column names. Default: sniffed.
     pub header: Option<bool>,
+    /// Lines at the beginning of each text file that are passed over. Default: the recipe's, or comments and titles that are recognised before the
+    /// header.
+    pub skip_lines: Option<u64>,
+    /// Texts that mean null, besides the usual ones: in text files every field that isn't quoted and has such a text, in JSON only where a column
+    /// holds no text. Default: none.
+    pub null_texts: Vec<String>,
     /// Types of columns, by name, in place of the recipe's or the sniffed ones.
     pub types: Vec<(String, ColumnType)>,
     /// The time column. Default: the recipe's, the table's, or the likeliest.
@@ -149,14 +158,15 @@ pub fn plan(
         return Err(Error::Setting { setting: "files", reason: "there is no file to read".to_owned() });
     };
     let kind = match &settings.recipe {
-        Some(recipe) => DetectedFormat::Text(recipe.source.delimiter),
-        None => detect(first, settings.format)?,
+        Some(recipe) => DetectedFormat::Text(settings.delimiter.map_or(recipe.source.delimiter, Delimiter::byte)),
+        None => detect(first, &settings)?,
     };
     let mut notes = Vec::new();
     let own_date = settings.types.iter().any(|(name, _)| same_name(name, DATE_COLUMN)) || settings.recipe.is_some();
     let (spec, reading) = match kind {
         DetectedFormat::Text(_) | DetectedFormat::Json => {
-            let (spec, source) = plan_text(table, &files, kind, &settings, existing, &mut notes)?;
+            let (spec, mut source) = plan_text(table, &files, kind, &settings, existing, &mut notes)?;
+            source.add_nulls(&settings.null_texts);
             (spec, ReaderKind::Text(source))
         }
         kind => (plan_binary(table, first, kind, &settings, existing)?, ReaderKind::Binary(kind)),
@@ -279,6 +289,7 @@ pub(crate) fn text_columns(
         let plan = plan_named(&mut source.rules, name).ok_or_else(|| no_column("types", name))?;
         retype(plan, column_type, &zone, settings.recipe.is_none());
     }
+    source.add_nulls(&settings.null_texts);
     let spec = TableSpec::new("files", column_specs(&source), "", None).with_time_zone(time_zone);
     Ok((spec, source))
 }
@@ -576,10 +587,18 @@ fn text_source(
     existing: Option<&TableSpec>,
     notes: &mut Vec<String>,
 ) -> Result<(Source, Option<SampleFacts>)> {
-    let writing = ValueFormats { formats: settings.date_formats.clone(), numbers: settings.numbers };
+    let writing = ValueFormats {
+        formats: settings.date_formats.clone(),
+        numbers: settings.numbers,
+        nulls: settings.null_texts.clone(),
+    };
     if let Some(recipe) = &settings.recipe {
         let mut source = recipe.source.clone();
         source.header = settings.header.unwrap_or(source.header);
+        source.skip_lines = settings.skip_lines.or(source.skip_lines);
+        if let DetectedFormat::Text(delimiter) = kind {
+            source.delimiter = delimiter;
+        }
         if !settings.date_formats.is_empty() || settings.numbers.is_some() {
             let (setting, key) = match settings.numbers {
                 None => ("date_formats", "formats"),
@@ -591,7 +610,7 @@ fn text_source(
             });
         }
         if recipe.others == OtherColumns::Sniff {
-            let (sample, _) = take_sample(files, kind, Some(source.header), &writing)?;
+            let (sample, _) = take_sample(files, kind, (Some(source.header), source.skip_lines), &writing)?;
             let has_rule = |name: &str| source.rules.iter().any(|r| r.names.iter().any(|n| same_name(n, name)));
             let mut others: Vec<Rule> =
                 sample.rules().into_iter().filter(|r| r.names.first().is_some_and(|n| !has_rule(n))).collect();
@@ -602,12 +621,12 @@ fn text_source(
         }
         return Ok((source, None));
     }
-    let (sample, header) = take_sample(files, kind, settings.header, &writing)?;
+    let (sample, header) = take_sample(files, kind, (settings.header, settings.skip_lines), &writing)?;
     if !writing.formats.is_empty() && !sample.uses_formats() {
         let reason = format!("no column's values are all written as {}", writing.formats.join(" or "));
         return Err(Error::Setting { setting: "date_formats", reason });
     }
-    notes.extend(sample.hints());
+    notes.extend(sample.hints(&|name| text_is_given(name, settings, existing)));
     let mut rules = sample.rules();
     let (json, delimiter) = match kind {
         DetectedFormat::Text(delimiter) => (false, delimiter),
@@ -637,6 +656,7 @@ fn text_source(
         json,
         delimiter,
         header,
+        skip_lines: settings.skip_lines,
         rules,
         skip_others: false,
         date: DateSource::None,
@@ -647,6 +667,15 @@ fn text_source(
     Ok((source, Some(SampleFacts { rows: sample.rows, fault: sample.fault })))
 }
 
+/// Whether a setting or the table says that a column holds texts.
+fn text_is_given(name: &str, settings: &ImportSettings, existing: Option<&TableSpec>) -> bool {
+    let is_text = |column_type: &ColumnType| matches!(column_type, ColumnType::Text | ColumnType::Symbol);
+    let by_setting = settings.types.iter().any(|(typed, column_type)| same_name(typed, name) && is_text(column_type));
+    let is_symbol = settings.symbol.as_deref().is_some_and(|symbol| same_name(symbol, name));
+    let has = |column: &ColumnSpec| same_name(&column.name, name) && is_text(&column.column_type);
+    by_setting || is_symbol || existing.is_some_and(|table| table.columns.iter().any(has))
+}
+
 /// A column that the first rows don't have.
 fn later_rule(name: &str, column_type: &ColumnType) -> Rule {
     let mut plan = ColumnPlan::new(name, column_type.clone());
@@ -655,14 +684,14 @@ fn later_rule(name: &str, column_type: &ColumnType) -> Rule {
     Rule { names: vec![name.to_owned()], plan: Some(plan), optional: true, value: None, level: None }
 }
 
-/// The first rows of the first files, and whether they begin with a header.
+/// The first rows of the first files, and whether they begin with a header. The caller may say that, and how many lines stand before it.
 fn take_sample(
     files: &[InputFile],
     kind: DetectedFormat,
-    header: Option<bool>,
+    (header, skip_lines): (Option<bool>, Option<u64>),
     writing: &ValueFormats,
 ) -> Result<(Sample, bool)> {
-    let mut sample = Sample::new(writing.clone());
+    let mut sample = Sample::new(writing.clone(), skip_lines);
     let mut has_header = header;
     for (index, file) in files.iter().take(SAMPLE_FILES_MAX).enumerate() {
         let mut bytes = vec![0u8; SAMPLE_BYTES];
@@ -715,6 +744,7 @@ fn plan_binary(
     for (setting, is_given) in [
         ("date_formats", !settings.date_formats.is_empty()),
         ("numbers", settings.numbers.is_some()),
+        ("null", !settings.null_texts.is_empty()),
         ("zone", settings.zone.is_some() && kind == DetectedFormat::Dbn),
     ] {
         if is_given {

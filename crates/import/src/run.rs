@@ -16,7 +16,7 @@ use splay_store::TableSpec;
 
 use crate::csv::blocks::{BlockBoundary, Blocks, TextBlock};
 use crate::csv::parse::{self, Fault, ParsedBlock, RecordLayout};
-use crate::csv::{Source, TrailerRule, fields};
+use crate::csv::{Source, TrailerRule, fields, preamble};
 use crate::decompress::Stream;
 use crate::error::{Error, Result, excerpt};
 use crate::fit::Fitter;
@@ -36,7 +36,7 @@ struct Job {
 
 /// What the caller's thread receives, in input order.
 enum Item {
-    /// A file begins; its header took this many lines.
+    /// A file begins; its header and what stands before it took this many lines.
     Start {
         lines: u64,
     },
@@ -133,9 +133,17 @@ impl Import {
     ) -> Result<bool> {
         let input = &self.files[file];
         let mut stream = Stream::open(input, Arc::clone(count))?;
+        let skipped = match source.json {
+            true => 0,
+            false => {
+                let head = stream.head(preamble::HEAD_BYTES)?;
+                preamble::lines_before(&head, source.delimiter, source.header, source.skip_lines)
+            }
+        };
         let mut blocks =
             Blocks::new(&mut stream, &input.name, BlockBoundary::Records(source.delimiter), self.block_bytes)?;
-        let mut lines = 0;
+        blocks.skip_lines(skipped)?;
+        let mut lines = skipped;
         let mut is_empty = false;
         let layout = if source.json {
             is_empty = !blocks.look_for_array()?;
@@ -143,7 +151,7 @@ impl Import {
         } else if source.header {
             match blocks.header()? {
                 Some((names, header_lines)) => {
-                    lines = header_lines;
+                    lines += header_lines;
                     Some(source.layout(&self.rows, input, Some(&names))?)
                 }
                 None => {

@@ -5,11 +5,12 @@
 
 use std::collections::HashSet;
 
-use splay_store::ColumnType;
+use splay_store::{ColumnType, Counted};
 
 use crate::csv::columns::ColumnPlan;
 use crate::csv::times::{self, Spelling, Zone};
-use crate::csv::{Rule, fields, numbers, same_name};
+use crate::csv::{Rule, fields, numbers, preamble, same_name};
+use crate::error::excerpt;
 use crate::evidence::{Evidence, ValueFormats};
 use crate::few_texts::SAMPLE_ROWS;
 
@@ -42,35 +43,54 @@ pub use splay_store::SYMBOL_NAMES;
 pub(crate) struct Sample {
     pub names: Vec<String>,
     columns: Vec<Evidence>,
+    /// Whether a column's name stands between blanks. Its values then do so as well, and the blanks belong to none of them.
+    padded: Vec<bool>,
     pub rows: usize,
     /// The first record that isn't a row of these columns, with its line.
     pub fault: Option<String>,
     /// How dates and numbers are written, as far as the caller says it.
     pub writing: ValueFormats,
+    /// Lines before the header, as far as the caller says it.
+    skip_lines: Option<u64>,
+    /// The lines before the header that were recognised as such, in words.
+    passed: Option<String>,
 }
 
-/// The delimiter that splits the first lines most evenly.
+/// Lines that say how a file is delimited.
+const DELIMITED_LINES: usize = 20;
+
+/// The delimiter that splits the first lines most evenly, comments before the header aside: most lines have it as often as each other, most of them
+/// in a row. Titles have fewer.
 pub(crate) fn delimiter(sample: &[u8]) -> u8 {
-    let lines: Vec<&[u8]> = sample.split(|&b| b == b'\n').filter(|l| !l.trim_ascii().is_empty()).take(20).collect();
+    let sample = sample.strip_prefix(b"\xef\xbb\xbf").unwrap_or(sample);
+    let written = || sample.split(|&b| b == b'\n').filter(|line| !line.trim_ascii().is_empty());
+    let mut lines: Vec<&[u8]> = written().skip_while(|line| preamble::is_comment(line)).take(DELIMITED_LINES).collect();
+    if lines.is_empty() {
+        lines = written().take(DELIMITED_LINES).collect();
+    }
     let score = |delimiter: u8| {
         let counts: Vec<usize> = lines.iter().map(|l| memchr::memchr_iter(delimiter, l).count()).collect();
-        let first = counts.first().copied().unwrap_or(0);
-        let even = counts.iter().filter(|&&c| c == first).count();
-        if first == 0 { (0, 0) } else { (even, first) }
+        let even = |count: usize| {
+            let runs = counts.split(|other| *other != count).map(<[usize]>::len);
+            (counts.iter().filter(|other| **other == count).count(), runs.max().unwrap_or(0), count)
+        };
+        counts.iter().filter(|count| **count > 0).map(|count| even(*count)).max().unwrap_or((0, 0, 0))
     };
     [b',', b'\t', b'|', b';'].into_iter().rev().max_by_key(|d| score(*d)).unwrap_or(b',')
 }
 
 impl Sample {
-    pub fn new(writing: ValueFormats) -> Sample {
-        Sample { writing, ..Sample::default() }
+    pub fn new(writing: ValueFormats, skip_lines: Option<u64>) -> Sample {
+        Sample { writing, skip_lines, ..Sample::default() }
     }
 
     /// Adds the first rows of a file. `header` is as set by the user; `None` to find out from this file.
     pub fn add(&mut self, bytes: &[u8], delimiter: u8, header: Option<bool>) -> bool {
         let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
         let mut rows: Vec<Vec<(Vec<u8>, bool)>> = Vec::new();
-        let (mut begins, mut at) = (Vec::new(), 0);
+        let begin = preamble::table_begin(bytes, delimiter, header, self.skip_lines);
+        self.note_passed(&bytes[..begin]);
+        let (mut begins, mut at) = (Vec::new(), begin);
         while at < bytes.len() && rows.len() <= SAMPLE_ROWS {
             if matches!(bytes[at], b'\n' | b'\r') {
                 at += 1;
@@ -91,13 +111,18 @@ impl Sample {
         let has_header = header.unwrap_or_else(|| looks_like_header(&rows));
         let fields_of_first = rows.first().map_or(0, Vec::len);
         let mut rows = rows.into_iter().zip(begins);
+        let mut padded = Vec::new();
         let names = if has_header {
             let Some((first, _)) = rows.next() else { return true };
+            padded = first.iter().map(|(text, quoted)| !quoted && text.trim_ascii().len() < text.len()).collect();
             first.iter().map(|(text, _)| String::from_utf8_lossy(text).trim().to_owned()).collect()
         } else {
             (1..=fields_of_first).map(|n| format!("column_{n}")).collect::<Vec<_>>()
         };
         let places: Vec<usize> = names.iter().map(|name| self.place(name)).collect();
+        for (place, is_padded) in places.iter().zip(padded) {
+            self.padded[*place] |= is_padded;
+        }
         for (row, begin) in rows {
             if row.len() != places.len() {
                 let (expected, found) = (places.len(), row.len());
@@ -106,9 +131,11 @@ impl Sample {
                 continue;
             }
             self.rows += 1;
-            row.iter()
-                .zip(&places)
-                .for_each(|((text, quoted), &place)| self.columns[place].add(text, *quoted, &self.writing));
+            for ((text, quoted), &place) in row.iter().zip(&places) {
+                let is_padded = self.padded[place] && !quoted;
+                let text = if is_padded { text.trim_ascii() } else { text.as_slice() };
+                self.columns[place].add(text, *quoted, &self.writing);
+            }
         }
         has_header
     }
@@ -131,6 +158,7 @@ impl Sample {
         }
         self.names.push(name.to_owned());
         self.columns.push(Evidence::default());
+        self.padded.push(false);
         self.names.len() - 1
     }
 
@@ -146,6 +174,7 @@ impl Sample {
             }
             let mut plan = ColumnPlan::new(if is_index { self.index_name(&column_type) } else { name }, column_type);
             plan.spelling = spelling;
+            plan.is_trimmed = self.padded[place];
             plan.numbers = self.writing.numbers;
             if evidence.is_formatted_date() {
                 plan.date_patterns.clone_from(&self.writing.formats);
@@ -165,10 +194,24 @@ impl Sample {
         }
     }
 
-    /// What would help to read columns that are taken as text, and whether a format of dates was of any use.
-    pub fn hints(&self) -> Vec<String> {
-        let of_column = |(name, evidence): (&String, &Evidence)| evidence.hint(name, &self.writing);
-        self.names.iter().zip(&self.columns).filter_map(of_column).collect()
+    /// Notes the lines before a header, if they weren't counted by the caller.
+    fn note_passed(&mut self, passed: &[u8]) {
+        let Some(first) = passed.split(|byte| *byte == b'\n').find(|line| !line.trim_ascii().is_empty()) else {
+            return;
+        };
+        if self.skip_lines.is_none() && self.passed.is_none() {
+            let lines = Counted(line_of(passed, passed.len()) as u64 - 1, "line");
+            let first = excerpt(first.trim_ascii());
+            self.passed =
+                Some(format!("passed over {lines} before the table ({first}); --skip-lines 0 would read all lines"));
+        }
+    }
+
+    /// What stands before the header, and what would help to read columns that are taken as text where they aren't said to be texts.
+    pub fn hints(&self, is_given_as_text: &dyn Fn(&str) -> bool) -> Vec<String> {
+        let columns = self.names.iter().zip(&self.columns).filter(|(name, _)| !is_given_as_text(name));
+        let of_columns = columns.filter_map(|(name, evidence)| evidence.hint(name, self.rows, &self.writing));
+        self.passed.clone().into_iter().chain(of_columns).collect()
     }
 
     /// Whether the caller's formats of dates fit any column.
@@ -189,15 +232,21 @@ pub(crate) fn set_null_tokens(plan: &mut ColumnPlan) {
     plan.nulls = tokens.iter().map(|t| t.as_bytes().to_vec()).collect();
 }
 
+/// Whether a field holds a number or a time.
+pub(crate) fn is_value(text: &[u8]) -> bool {
+    let text = text.trim_ascii();
+    numbers::float(text, 0).is_some() || times::written(text).is_some()
+}
+
 /// Whether the first row names columns: it holds no number-like field, and either a column below holds something other than text, or its
 /// names look like names and none is repeated.
 fn looks_like_header(rows: &[Vec<(Vec<u8>, bool)>]) -> bool {
     let Some(first) = rows.first() else { return true };
-    let is_value = |text: &[u8]| numbers::float(text, 0).is_some() || times::written(text).is_some();
     let below = &rows[1..];
     let has_values = below.iter().take(100).flatten().any(|(text, _)| is_value(text));
     let (mut seen, mut is_repeated) = (HashSet::new(), false);
     for (place, (text, _)) in first.iter().enumerate() {
+        let text = text.trim_ascii();
         // pandas leaves the name of an index empty.
         if is_value(text) || text.is_empty() && (place > 0 || first.len() == 1 || !has_values) {
             return false;
@@ -207,10 +256,11 @@ fn looks_like_header(rows: &[Vec<(Vec<u8>, bool)>]) -> bool {
     if is_repeated && !has_values {
         return false;
     }
+    let mut names = first.iter().map(|(text, _)| text.trim_ascii());
     let is_name = |text: &[u8]| text[0].is_ascii_alphabetic() || text[0] == b'_';
     has_values
         || below.is_empty()
-        || first.iter().all(|(text, _)| !text.is_empty() && is_name(text) && text.iter().any(u8::is_ascii_lowercase))
+        || names.all(|text| !text.is_empty() && is_name(text) && text.iter().any(u8::is_ascii_lowercase))
 }
 
 /// The likeliest time column: a timestamp with a known name, else the first timestamp, else a date with a known name.

@@ -12,6 +12,7 @@ use splay_store::{ColumnSpec, ColumnType, TableSpec};
 use crate::*;
 
 mod dates;
+mod delimited;
 mod hostile;
 mod json;
 mod people;
@@ -475,6 +476,18 @@ fn digests_are_the_files_own_blake3() {
     let loaded = load_file(&path, ImportSettings::default()).unwrap();
     assert_eq!(loaded.report.files[0].digest, blake3::hash(&bytes).to_hex().to_string());
     assert_eq!(loaded.report.bytes, bytes.len() as u64);
+}
+
+#[test]
+fn a_digest_is_computed_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t.csv");
+    std::fs::write(&path, ROWS).unwrap();
+    let file = expand(&[path.display().to_string()]).unwrap().remove(0);
+    let known = digest(&file).unwrap();
+    // Neither a copy of the input nor the load reads the file for it again.
+    std::fs::write(&path, "other bytes").unwrap();
+    assert_eq!(digest(&file.clone()).unwrap(), known);
 }
 
 fn parquet(rows: &RecordBatch) -> Vec<u8> {

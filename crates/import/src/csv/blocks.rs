@@ -11,6 +11,9 @@ use crate::json::blocks::{last_line_end, last_object_end};
 /// Bytes of a block.
 pub(crate) const BLOCK_BYTES: usize = 4 << 20;
 
+/// Bytes that are read at once of lines that are passed over.
+const SKIPPED_BYTES: u64 = 4096;
+
 /// Longest record.
 const RECORD_BYTES_MAX: usize = 64 << 20;
 
@@ -72,6 +75,31 @@ impl<'a> Blocks<'a> {
             blocks.carried.extend_from_slice(&head[..got]);
         }
         Ok(blocks)
+    }
+
+    /// Takes lines off the stream, as far as there are any.
+    pub fn skip_lines(&mut self, lines: u64) -> Result<()> {
+        let mut left = lines;
+        while left > 0 {
+            let mut at = 0;
+            while left > 0
+                && let Some(end) = memchr::memchr(b'\n', &self.carried[at..])
+            {
+                at += end + 1;
+                left -= 1;
+            }
+            if left == 0 {
+                self.carried.drain(..at);
+                return Ok(());
+            }
+            self.carried.clear();
+            if self.at_end {
+                return Ok(());
+            }
+            let got = self.stream.by_ref().take(SKIPPED_BYTES).read_to_end(&mut self.carried);
+            self.at_end = (got.map_err(|e| crate::decompress::damaged(self.file, &e))? as u64) < SKIPPED_BYTES;
+        }
+        Ok(())
     }
 
     /// Looks at the first byte that isn't white space, and cuts JSON by it. Says whether there is any.

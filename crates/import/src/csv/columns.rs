@@ -33,6 +33,8 @@ pub(crate) struct ColumnPlan {
     pub nulls: Vec<Vec<u8>>,
     /// Text of spaces alone is null.
     pub blank_is_null: bool,
+    /// Blanks around a text that isn't quoted don't belong to it. They never belong to other values.
+    pub is_trimmed: bool,
     /// Numbers further from zero than this are null.
     pub null_above: f64,
     pub upper: bool,
@@ -55,6 +57,7 @@ impl ColumnPlan {
             shift: 0,
             nulls: Vec::new(),
             blank_is_null: false,
+            is_trimmed: false,
             null_above: f64::INFINITY,
             upper: false,
             numbers: None,
@@ -425,8 +428,10 @@ impl<'a> Column<'a> {
         if self.is_null(text, quoted) {
             return Ok(());
         }
-        let value =
-            self.float(text.trim_ascii()).ok_or_else(|| format!("{} is not a number of a level", shown(text)))?;
+        let value = self.float(text.trim_ascii()).ok_or_else(|| {
+            let null = null_option(text.trim_ascii()).map(|option| format!("; {option} would make it null"));
+            format!("{} is not a number of a level{}", shown(text), null.unwrap_or_default())
+        })?;
         if let Values::Levels(levels) = &mut self.values {
             let place = row * levels.size + level;
             levels.values[place] = value;
@@ -448,12 +453,19 @@ impl<'a> Column<'a> {
 
     /// Whether a field means null here.
     pub fn is_null(&self, text: &[u8], quoted: bool) -> bool {
+        let text = self.content(text, quoted);
         if quoted {
             return text.is_empty() && !self.plan.is_text();
         }
         text.is_empty()
             || self.plan.nulls.iter().any(|token| token == text)
             || (self.plan.blank_is_null && text.iter().all(|&b| b == b' '))
+    }
+
+    /// A field without the blanks that don't belong to its value.
+    fn content<'t>(&self, text: &'t [u8], quoted: bool) -> &'t [u8] {
+        let has_blanks = self.plan.is_text() && (quoted || !self.plan.is_trimmed);
+        if has_blanks { text } else { text.trim_ascii() }
     }
 
     /// Parses a field and appends it. `day` is the date of times that carry none.
@@ -468,10 +480,10 @@ impl<'a> Column<'a> {
             self.push_null();
             return Ok(());
         }
+        let text = self.content(text, quoted);
         if self.plan.is_text() {
             return self.push_text(text);
         }
-        let text = text.trim_ascii();
         match self.plan.column_type {
             ColumnType::Timestamp => self.push_timestamp(text, day),
             ColumnType::Time => {
@@ -520,7 +532,7 @@ impl<'a> Column<'a> {
             return self.push_local(times::local(day, nanos).ok_or(times::OUT_OF_RANGE)?);
         }
         let nanos = times::instant(text, &self.plan.spelling, &mut self.zone)
-            .map_err(|reason| format!("{} {reason}{}", shown(text), times::hint(text)))?;
+            .map_err(|reason| format!("{} {reason}{}{}", shown(text), times::hint(text), self.null_hint(text)))?;
         self.push_nanos(nanos);
         Ok(())
     }
@@ -591,6 +603,7 @@ impl<'a> Column<'a> {
         let has_wider = integer || matches!(self.values, Values::Float32(_));
         let wider = if has_wider && is_float() { "float64" } else { "text" };
         let shown = shown(text);
+        let null = self.null_hint(text);
         let article = if expected.starts_with('i') { "an" } else { "a" };
         if plan.required {
             return format!("{shown} is not {article} {expected}");
@@ -601,10 +614,16 @@ impl<'a> Column<'a> {
                 true => format!(
                     "{shown} is not {article} {expected}, as the table has {name}; splay alter … widen {name} float64 makes room"
                 ),
-                false => format!("{shown} is not {article} {expected}, as the table has {name}"),
+                false => format!("{shown} is not {article} {expected}, as the table has {name}{null}"),
             };
         }
-        format!("{shown} is not {article} {expected}; --type {}={wider} would take it", plan.name)
+        format!("{shown} is not {article} {expected}; --type {}={wider} would take it{null}", plan.name)
+    }
+
+    /// The option that makes a word null, as the end of a message. A time can't be null.
+    fn null_hint(&self, text: &[u8]) -> String {
+        let option = null_option(text).filter(|_| !self.plan.required);
+        option.map(|option| format!("; {option} would make it null")).unwrap_or_default()
     }
 
     /// The column as an Arrow array of its type.
@@ -679,6 +698,18 @@ pub(crate) fn date(text: &[u8], patterns: &[String]) -> Option<i32> {
     }
     let text = std::str::from_utf8(text).ok()?;
     patterns.iter().find_map(|pattern| times::date_by_pattern(text, pattern))
+}
+
+/// The option that has a word mean null, as it is typed into a shell. Numbers, dates and long texts are no such words.
+pub(crate) fn null_option(word: &[u8]) -> Option<String> {
+    const WORD_BYTES_MAX: usize = 20;
+    let word = std::str::from_utf8(word).ok().filter(|word| (1..=WORD_BYTES_MAX).contains(&word.len()))?;
+    if word.contains(|c: char| c.is_ascii_digit() || c.is_control() || c == '\'') {
+        return None;
+    }
+    let is_plain = word.chars().all(|c| c.is_alphanumeric() || matches!(c, '.' | '/' | '_' | '-'));
+    let separator = if word.starts_with('-') { '=' } else { ' ' };
+    Some(if is_plain { format!("--null{separator}{word}") } else { format!("--null{separator}'{word}'") })
 }
 
 pub(crate) fn shown(text: &[u8]) -> String {

@@ -5,10 +5,12 @@
 
 pub(crate) mod blocks;
 pub(crate) mod columns;
+pub(crate) mod delimiter;
 pub(crate) mod fields;
 pub(crate) mod number_form;
 pub(crate) mod numbers;
 pub(crate) mod parse;
+pub(crate) mod preamble;
 pub(crate) mod times;
 
 use splay_store::TableSpec;
@@ -65,6 +67,8 @@ pub(crate) struct Source {
     pub json: bool,
     pub delimiter: u8,
     pub header: bool,
+    /// Lines before the header or the first row of each file, if the caller says how many.
+    pub skip_lines: Option<u64>,
     pub rules: Vec<Rule>,
     /// Whether fields that no rule names are left out; else they are an error.
     pub skip_others: bool,
@@ -83,6 +87,13 @@ pub(crate) fn same_name(left: &str, right: &str) -> bool {
 }
 
 impl Source {
+    /// Has these texts mean null in all columns.
+    pub fn add_nulls(&mut self, texts: &[String]) {
+        for plan in self.rules.iter_mut().filter_map(|rule| rule.plan.as_mut()) {
+            plan.nulls.extend(texts.iter().map(|text| text.clone().into_bytes()));
+        }
+    }
+
     /// The layout of one file. `header` holds the names of its first line.
     pub fn layout(&self, spec: &TableSpec, file: &InputFile, header: Option<&[String]>) -> Result<RecordLayout> {
         let misfit = |reason: String| Error::Misfit { file: file.name.clone(), table: spec.name.clone(), reason };

@@ -7,6 +7,7 @@ use serde::Deserialize;
 use splay_store::{ColumnType, DayStart};
 
 use crate::csv::columns::ColumnPlan;
+use crate::csv::delimiter::Delimiter;
 use crate::csv::times::{EpochUnit, Spelling, Zone};
 use crate::csv::{DateSource, Rule, Source, TrailerRule, same_name};
 use crate::error::{Error, Result};
@@ -20,6 +21,7 @@ struct Keys {
     format: String,
     delimiter: Option<String>,
     header: bool,
+    skip_lines: Option<u64>,
     #[serde(default)]
     name: OneOrMany,
     #[serde(default)]
@@ -239,6 +241,7 @@ fn compile(keys: Keys) -> Result<Recipe, String> {
             json: false,
             delimiter: delimiter(&keys.format, keys.delimiter.as_deref())?,
             header: keys.header,
+            skip_lines: keys.skip_lines,
             rules,
             skip_others: keys.others == OtherColumns::Skip,
             date,
@@ -262,12 +265,9 @@ fn delimiter(format: &str, setting: Option<&str>) -> Result<u8, String> {
         "psv" => b'|',
         _ => return Err(format!("format: {format:?} is not one of csv, tsv, psv")),
     };
-    match setting.map(str::as_bytes) {
+    match setting {
         None => Ok(by_format),
-        Some([byte]) if !byte.is_ascii_alphanumeric() && !matches!(byte, b'"' | b'.' | b'-' | b'+' | b'\n' | b'\r') => {
-            Ok(*byte)
-        }
-        Some(_) => Err("delimiter: must be one ASCII character that no number holds".to_owned()),
+        Some(text) => text.parse::<Delimiter>().map(Delimiter::byte).map_err(|reason| format!("delimiter: {reason}")),
     }
 }
 

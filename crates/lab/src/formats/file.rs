@@ -45,6 +45,34 @@ pub enum TextCodec {
     Zstd,
 }
 
+impl TextCodec {
+    /// Makes a file of text that `write` gives.
+    ///
+    /// # Errors
+    /// [`Error::Io`]; those of `write`.
+    pub fn write_file(self, path: &Path, write: &mut dyn FnMut(&mut dyn Write) -> Result<()>) -> Result<()> {
+        let mut file = create(path)?;
+        match self {
+            TextCodec::None => write(&mut file)?,
+            TextCodec::Gzip => {
+                let mut encoder = flate2::write::GzEncoder::new(&mut file, flate2::Compression::new(6));
+                write(&mut encoder)?;
+                encoder.finish().map_err(Error::io(path, "write"))?;
+            }
+            TextCodec::Zstd => {
+                let mut encoder = zstd::stream::write::Encoder::new(&mut file, 3).map_err(Error::io(path, "write"))?;
+                write(&mut encoder)?;
+                encoder.finish().map_err(Error::io(path, "write"))?;
+            }
+        }
+        file.flush().map_err(Error::io(path, "write"))
+    }
+}
+
+fn create(path: &Path) -> Result<BufWriter<File>> {
+    Ok(BufWriter::with_capacity(1 << 18, File::create(path).map_err(Error::io(path, "create"))?))
+}
+
 /// The formats that are compared: Feather plain, lz4, zstd; Parquet snappy, gzip, brotli, zstd; CSV plain, gzip, zstd.
 #[must_use]
 pub fn files() -> Vec<FileFormat> {
@@ -74,21 +102,14 @@ impl FileFormat {
     /// [`Error::Io`], [`Error::Parquet`], [`Error::Arrow`].
     pub fn write_file(self, table: &Table, path: &Path) -> Result<()> {
         let table = plain(table)?;
-        let mut file = BufWriter::with_capacity(1 << 18, File::create(path).map_err(Error::io(path, "create"))?);
+        if let FileFormat::Csv(codec) = self {
+            return codec.write_file(path, &mut |text| write_csv(&table.schema, &table.batches, text));
+        }
+        let mut file = create(path)?;
         match self {
             FileFormat::Feather(codec) => feather(&table, codec, &mut file)?,
             FileFormat::Parquet(codec) => parquet(&table, codec, &mut file).map_err(Error::parquet(path))?,
-            FileFormat::Csv(TextCodec::None) => write_csv(&table.schema, &table.batches, &mut file)?,
-            FileFormat::Csv(TextCodec::Gzip) => {
-                let mut encoder = flate2::write::GzEncoder::new(&mut file, flate2::Compression::new(6));
-                write_csv(&table.schema, &table.batches, &mut encoder)?;
-                encoder.finish().map_err(Error::io(path, "write"))?;
-            }
-            FileFormat::Csv(TextCodec::Zstd) => {
-                let mut encoder = zstd::stream::write::Encoder::new(&mut file, 3).map_err(Error::io(path, "write"))?;
-                write_csv(&table.schema, &table.batches, &mut encoder)?;
-                encoder.finish().map_err(Error::io(path, "write"))?;
-            }
+            FileFormat::Csv(_) => {}
         }
         file.flush().map_err(Error::io(path, "write"))
     }
