@@ -26,9 +26,9 @@ pub enum Error {
     },
 
     /// The rows don't fit the table, or may not be captured. Sending them again won't help.
-    #[error("table {table:?}: {reason}")]
+    #[error("{}{reason}", of_table(table))]
     Rejected {
-        /// The table.
+        /// The table; empty where no table is to blame.
         table: String,
         /// What doesn't fit.
         reason: String,
@@ -99,6 +99,13 @@ pub enum Error {
         epoch: u64,
     },
 
+    /// This database can't become the leader. It goes on as before.
+    #[error("this database can't be promoted: {reason}")]
+    NotPromoted {
+        /// Why.
+        reason: &'static str,
+    },
+
     /// Too few followers are connected to acknowledge rows as `replica`. Nothing was taken: send the rows again later.
     #[error("rows can't be acknowledged as replica for now: {reason}; send the rows again")]
     Unreplicated {
@@ -167,11 +174,24 @@ pub enum Error {
     Store(std::sync::Arc<splay_store::Error>),
 }
 
+/// The table at the beginning of a message.
+fn of_table(table: &str) -> String {
+    if table.is_empty() { String::new() } else { format!("table {table:?}: ") }
+}
+
 impl Error {
     /// Whether the same rows may be taken if they are sent again.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         matches!(self, Error::Full { .. } | Error::TooFast { .. } | Error::Unreplicated { .. })
+    }
+
+    /// This error of the journal, which knows no table by itself, as one of a table.
+    pub(crate) fn about(self, name: &str) -> Error {
+        match self {
+            Error::Gone { after, oldest, .. } => Error::Gone { table: name.to_owned(), after, oldest },
+            other => other,
+        }
     }
 
     pub(crate) fn rejected(table: &str, reason: impl Into<String>) -> Error {
@@ -198,4 +218,17 @@ impl From<arrow::error::ArrowError> for Error {
 /// Whether a file system has no room.
 pub(crate) fn is_full(error: &std::io::Error) -> bool {
     matches!(error.kind(), std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_message_names_a_table_without_a_name() {
+        assert_eq!(Error::rejected("", "there are no rows").to_string(), "there are no rows");
+        assert_eq!(Error::rejected("trade", "x").to_string(), "table \"trade\": x");
+        let gone = Error::Gone { table: String::new(), after: 3, oldest: 9 }.about("trade");
+        assert_eq!(gone.to_string(), "updates of \"trade\" after number 3 are no longer kept; the oldest is 9");
+    }
 }

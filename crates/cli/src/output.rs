@@ -16,6 +16,7 @@ use arrow::util::display::FormatOptions;
 use arrow::util::pretty::pretty_format_batches_with_options;
 use parquet::arrow::ArrowWriter;
 use splay_sql::nested_as_text;
+use splay_store::{write_csv_names, write_csv_rows};
 
 use crate::args::OutputFormat;
 use crate::print;
@@ -106,14 +107,9 @@ pub fn write_to(rows: Rows<'_>, format: OutputFormat, sink: impl Write + Send, s
         OutputFormat::Table => table(&schema, batches, &mut sink, shown)?,
         OutputFormat::Chart => chart(&schema, batches, &mut sink, shown)?,
         OutputFormat::Csv => {
-            let mut writer = arrow::csv::WriterBuilder::new().with_header(true).build(&mut sink);
-            let mut any = false;
+            write_csv_names(&schema, &mut sink)?;
             for batch in batches {
-                writer.write(&as_text(&batch?)?)?;
-                any = true;
-            }
-            if !any {
-                writer.write(&as_text(&RecordBatch::new_empty(schema))?)?;
+                write_csv_rows(&as_text(&batch?)?, &mut sink)?;
             }
         }
         OutputFormat::Json => {

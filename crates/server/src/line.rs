@@ -294,9 +294,9 @@ impl LineSink {
                     }
                     std::thread::sleep(FULL_PAUSE);
                 }
-                Err(IngestError::Rejected { table, reason }) => {
+                Err(error @ IngestError::Rejected { .. }) => {
                     self.waiting.leave();
-                    self.front.ingest.reject("line", format!("table {table:?}: {reason}"), &[]);
+                    self.front.ingest.reject("line", error.to_string(), &[]);
                     return Ok(());
                 }
                 Err(error) => {
@@ -331,9 +331,9 @@ impl LineSink {
                     metrics.append("line", "ok", class, ack.rows, start);
                     sink.waiting.has_room();
                 }
-                Err(IngestError::Rejected { table, reason }) => {
+                Err(error @ IngestError::Rejected { .. }) => {
                     metrics.append("line", "refused", class, 0, start);
-                    sink.front.ingest.reject("line", format!("table {table:?}: {reason}"), &[]);
+                    sink.front.ingest.reject("line", error.to_string(), &[]);
                 }
                 Err(IngestError::Full { reason }) => {
                     metrics.append("line", "full", class, 0, start);

@@ -278,7 +278,7 @@ impl From<IngestError> for Problem {
             IngestError::Unconfirmed => Code::Unconfirmed,
             IngestError::Fenced { .. } | IngestError::Following { .. } => Code::ReadOnly,
             IngestError::Closed => Code::Closed,
-            IngestError::Rejected { .. } => Code::Rejected,
+            IngestError::Rejected { .. } | IngestError::NotPromoted { .. } => Code::Rejected,
             IngestError::OutOfTurn { .. } => Code::Conflict,
             IngestError::NoSuchTable { .. } => Code::NotFound,
             IngestError::Gone { .. } => Code::Gone,

@@ -69,7 +69,8 @@ impl JournalReplay {
         loop {
             let specs = &self.specs;
             let place = |name: &str| specs.iter().position(|spec| spec.name.eq_ignore_ascii_case(name));
-            let Some(batch) = self.cursor.next(|name| place(name).is_some())? else { return Ok(None) };
+            let next = self.cursor.next(|name| place(name).is_some()).map_err(|error| error.about(&specs[0].name));
+            let Some(batch) = next? else { return Ok(None) };
             let Some(table) = place(&batch.spec.name) else { continue };
             if let Some(rows) = self.chosen_rows(table, &batch)? {
                 return Ok(Some(ReplayBatch { table, sequence: batch.sequence, due: batch.received, rows }));

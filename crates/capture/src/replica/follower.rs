@@ -8,6 +8,7 @@ use serde::Serialize;
 use splay_store::storage::Storage;
 
 use super::copy::CopyStep;
+use super::promote::NOT_WHOLE;
 use super::{Position, Replica, Role};
 use crate::error::{Error, Result};
 
@@ -150,7 +151,7 @@ impl Follower {
         let progress = self.replica.knows();
         if progress.role != Role::Follower || !progress.is_whole {
             // Refused without an end to following.
-            return Err(Error::rejected("", "this copy isn't whole yet: it has never caught up with its leader"));
+            return Err(Error::NotPromoted { reason: NOT_WHOLE });
         }
         self.stop();
         self.replica.promote()

@@ -14,6 +14,9 @@ use crate::capture::take_lock;
 use crate::error::{Error, Result};
 use crate::journal::{self, FOLDER};
 
+/// Why a copy can't lead yet.
+pub(super) const NOT_WHOLE: &str = "this copy isn't whole yet: it has never caught up with its leader";
+
 /// What a copy of a database is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -36,7 +39,7 @@ pub fn role(database: &Database) -> Result<Option<ReplicaState>> {
 /// Makes a copy that no process follows with the leader, from the next start on. Gives its epoch.
 ///
 /// # Errors
-/// [`Error::Locked`] while a process follows or captures; [`Error::Rejected`] for one that is no whole copy.
+/// [`Error::Locked`] while a process follows or captures; [`Error::NotPromoted`] for one that is no whole copy.
 pub fn promote(database: &Database) -> Result<u64> {
     let storage = database.raw_storage();
     let _lock = take_lock(storage.as_ref())?;
@@ -70,10 +73,10 @@ fn raise(
 ) -> Result<u64> {
     finish_exchange(database, &mut state)?;
     if state.role != Role::Follower {
-        return Err(Error::rejected("", "this database follows none, and takes rows already"));
+        return Err(Error::NotPromoted { reason: "it follows none, and takes rows already" });
     }
     if !state.is_whole || state.cut.is_some() {
-        return Err(Error::rejected("", "this copy isn't whole yet: it has never caught up with its leader"));
+        return Err(Error::NotPromoted { reason: NOT_WHOLE });
     }
     // Their rows are in the journal.
     writer.remove_uninstalled()?;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum, ValueHint};
-use splay_import::NumberForm;
+use splay_import::{Delimiter, NumberForm};
 use splay_lab::compression::BufferCodec;
 use splay_lab::formats::{FileFormat, TextCodec};
 use splay_store::{ByteSize, ColumnType, DayStart, Dedupe, Period, Reference, Tier};
@@ -25,9 +25,18 @@ pub struct LoadArguments {
     /// Format of the files: csv, tsv, psv, json (lines or an array), parquet, arrow, dbn; default: detected by content and name
     #[arg(long)]
     pub format: Option<String>,
+    /// Character between the fields of delimited text, such as ';' or tab; default: the recipe's, or detected
+    #[arg(long, value_name = "CHARACTER")]
+    pub delimiter: Option<Delimiter>,
     /// The files have no header line
     #[arg(long)]
     pub no_header: bool,
+    /// Number of lines to pass over at the beginning of each file; default: comments and titles before a header are recognised
+    #[arg(long, value_name = "LINES")]
+    pub skip_lines: Option<u64>,
+    /// Text that means null, besides NA, N/A, null and - in columns of other types than text; may be repeated
+    #[arg(long = "null", value_name = "TEXT", allow_hyphen_values = true)]
+    pub null_texts: Vec<String>,
     #[command(flatten)]
     pub shape: ShapeArguments,
     /// Time zone of times in the files that are written without one, such as America/New_York or -05:00; default: UTC

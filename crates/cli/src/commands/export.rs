@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use splay_lab::formats::{FileFormat, Table as Rows};
-use splay_store::Table;
 use splay_store::storage::refuse_address;
+use splay_store::{Table, write_csv_names, write_csv_rows};
 
 use super::place::open_to_read;
 use crate::args::{ExportArguments, ExportFormat};
@@ -63,10 +63,17 @@ fn files(
                 bail!("{} exists already; choose another folder", path.display());
             }
             let batch = segment.read_all(snapshot.spec(), &all)?;
-            let batch = if matches!(format, FileFormat::Csv(_)) { as_text(&batch)? } else { batch };
-            let part = Rows { name: table.name().to_owned(), schema: batch.schema(), batches: vec![batch] };
             written.push(path.clone());
-            format.write_file(&part, &path)?;
+            if let FileFormat::Csv(codec) = format {
+                let batch = as_text(&batch)?;
+                codec.write_file(&path, &mut |text| {
+                    write_csv_names(&batch.schema(), text)?;
+                    Ok(write_csv_rows(&batch, text)?)
+                })?;
+            } else {
+                let part = Rows { name: table.name().to_owned(), schema: batch.schema(), batches: vec![batch] };
+                format.write_file(&part, &path)?;
+            }
             // Mapped bytes that the device can't give read as zeros.
             snapshot.watch().check()?;
             rows += segment.rows();

@@ -42,7 +42,10 @@ pub fn run(arguments: LoadArguments) -> Result<()> {
     let settings = ImportSettings {
         recipe: arguments.recipe.as_deref().map(Recipe::load).transpose()?,
         format: arguments.format.as_deref().map(str::parse).transpose().map_err(|error| anyhow!("{error}"))?,
+        delimiter: arguments.delimiter,
         header: arguments.no_header.then_some(false),
+        skip_lines: arguments.skip_lines,
+        null_texts: arguments.null_texts,
         reference: arguments.shape.of_reference(),
         types: arguments.shape.types,
         time: arguments.shape.time,

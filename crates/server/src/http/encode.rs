@@ -15,7 +15,7 @@ use axum::http::header;
 use bytes::Bytes;
 use serde_json::json;
 use splay_sql::{AnswerMemory, StatementStats, nested_as_text, widest_row_bytes};
-use splay_store::ColumnType;
+use splay_store::{ColumnType, write_csv_names, write_csv_rows};
 
 use crate::counted_bytes::{self, CountedBuffer};
 use crate::problem::{Code, Outcome, Problem};
@@ -227,6 +227,7 @@ fn csv(buffer: &mut CountedBuffer, batch: &RecordBatch, memory: &AnswerMemory, h
         })
     });
     let rows = rows.map_err(|error| refused.map_or_else(|| cant_write(error), Problem::from))?;
-    let written = arrow::csv::WriterBuilder::new().with_header(header).build(&mut *buffer).write(&rows);
+    let names = if header { write_csv_names(&rows.schema(), buffer) } else { Ok(()) };
+    let written = names.and_then(|()| write_csv_rows(&rows, buffer));
     encoded_part(buffer, written)
 }

@@ -208,10 +208,11 @@ fn scalar(value: Value) -> Outcome<ScalarValue> {
         Value::Null => ScalarValue::Null,
         Value::Bool(value) => ScalarValue::from(value),
         Value::String(text) => ScalarValue::from(text.as_str()),
-        Value::Number(number) => match (number.as_i64(), number.as_f64()) {
-            (Some(whole), _) => ScalarValue::from(whole),
-            (None, Some(number)) => ScalarValue::from(number),
-            (None, None) => return Err(Problem::new(Code::Request, format!("{number} is out of range"))),
+        Value::Number(number) => match (number.as_i64(), number.as_u64(), number.as_f64()) {
+            (Some(whole), _, _) => ScalarValue::from(whole),
+            (None, Some(whole), _) => ScalarValue::from(whole),
+            (None, None, Some(number)) => ScalarValue::from(number),
+            (None, None, None) => return Err(Problem::new(Code::Request, format!("{number} is out of range"))),
         },
         Value::Array(_) | Value::Object(_) => {
             return Err(Problem::new(Code::Request, "a parameter is a number, a text, true, false or null"));

@@ -279,7 +279,7 @@ impl Ingest for FollowerIngest {
         let promoted = self.lead(&follower);
         match &promoted {
             // It wasn't begun.
-            Ok(_) | Err(IngestError::Rejected { .. }) => {}
+            Ok(_) | Err(IngestError::Rejected { .. } | IngestError::NotPromoted { .. }) => {}
             Err(error) => {
                 tracing::error!(%error, "promotion broke off: start the server again");
                 self.set(ReplicationRole::Ended(error.clone()));

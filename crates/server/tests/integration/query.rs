@@ -84,6 +84,10 @@ fn statements_come_in_every_form() {
     assert_eq!(count(served.post("/query", &json, body)), Some(5));
     let url = "/query?query=select%20count(*)%20from%20trade%20where%20sym%20%3D%20%241&params=%5B%22IBM%22%5D";
     assert_eq!(count(served.get(url)), Some(TRADES / 2));
+    // A whole number without a sign keeps its digits: as a float it equals its neighbour.
+    let body =
+        br#"{"sql": "select count(*) from trade where $1 > 9223372036854775808", "params": [9223372036854775809]}"#;
+    assert_eq!(count(served.post("/query", &json, body)), Some(TRADES));
 }
 
 #[test]

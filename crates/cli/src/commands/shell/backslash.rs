@@ -10,10 +10,11 @@ use crate::output::{self, columns};
 use crate::print::{note, say};
 
 /// Commands with what they do.
-const COMMANDS: [(&str, &str); 14] = [
+const COMMANDS: [(&str, &str); 15] = [
     ("\\?", "this list"),
     ("\\d", "the tables"),
     ("\\d TABLE", "a table's columns"),
+    ("\\l", "the database, which is one, and its tables"),
     ("\\df [PART]", "functions whose names have a part"),
     ("\\i FILE", "run the statements of a file"),
     ("\\o [FILE]", "write answers to a file, in the format of its name; without one to the terminal again"),
@@ -26,6 +27,10 @@ const COMMANDS: [(&str, &str); 14] = [
     ("\\pager", "whether long tables are shown by $PAGER"),
     ("\\q", "leave, as Ctrl-D does"),
 ];
+
+/// The statement that lists the tables.
+const TABLES: &str = "select table_name as \"table\", count(*) as columns from information_schema.columns \
+                      where table_schema = 'public' group by table_name order by table_name";
 
 /// Names of the commands.
 pub fn names() -> Vec<&'static str> {
@@ -48,17 +53,19 @@ pub fn run(shell: &mut Shell, command: &str) -> Result<ShellStep> {
     let (name, argument) = command.split_once(char::is_whitespace).unwrap_or((command, ""));
     let argument = argument.trim().trim_end_matches(';');
     let settings = &mut shell.settings;
-    match (name.trim_end_matches(';'), argument) {
+    // psql tells more of a thing behind a plus; here all is told at once.
+    match (name.trim_end_matches([';', '+']), argument) {
         ("\\q" | "\\quit", _) => return Ok(ShellStep::Quit),
         ("\\?" | "\\h" | "\\help", _) => {
             let rows: Vec<Vec<String>> =
                 COMMANDS.iter().map(|(name, what)| vec![(*name).to_owned(), (*what).to_owned()]).collect();
             say!("{}\nStatements end with a semicolon. Tab completes names.", columns(&["command", ""], &rows))?;
         }
-        ("\\d" | "\\dt", "") => shell.list(
-            "select table_name as \"table\", count(*) as columns from information_schema.columns \
-             where table_schema = 'public' group by table_name order by table_name",
-        )?,
+        ("\\d" | "\\dt", "") => shell.list(TABLES)?,
+        ("\\l" | "\\list", _) => {
+            note!("a folder or a server is one database; its tables are");
+            shell.list(TABLES)?;
+        }
         ("\\d", table) => {
             let table = table.trim_matches('"').replace('"', "\"\"");
             shell.list(&format!("describe \"{table}\""))?;
