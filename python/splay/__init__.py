@@ -118,7 +118,10 @@ except ModuleNotFoundError as missing:
     if missing.name != "splay._splay":
         raise
 else:
-    import splay._methods  # noqa: F401
+    import splay._methods
+
+    if not TYPE_CHECKING:
+        open = splay._methods.open_folder
 
 _FRAMES = {
     "Expr": "expr",
@@ -148,6 +151,7 @@ _FRAMES = {
 }
 _REMOTE = {"Client", "RemoteAnswer", "RemoteTable", "connect"}
 _WRITER = {"AsyncTickWriter", "TickWriter", "WriterStats", "tick"}
+_MODULES = {"dbapi", "remote", "writer", "subscription", "lab", "feeds"}
 
 __all__ = [
     "AccessError",
@@ -267,6 +271,12 @@ def __getattr__(name: str) -> Any:
         from splay import writer
 
         return getattr(writer, name)
+    if name in _MODULES:
+        return importlib.import_module(f"splay.{name}")
     if name in __all__:
         raise ImportError(f"splay.{name} needs the compiled part of this package, which is not installed", name="splay._splay")
-    raise AttributeError(f"module 'splay' has no attribute {name!r}")
+    if name.startswith("_"):
+        raise AttributeError(f"module 'splay' has no attribute {name!r}")
+    from splay._elsewhere import MODULE, missing
+
+    raise missing("module 'splay'", name, MODULE, __all__)

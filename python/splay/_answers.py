@@ -3,6 +3,7 @@
 from itertools import starmap
 from typing import TYPE_CHECKING, Any
 
+from splay._elsewhere import ANSWER, FRAME, TABLE, missing, refusal
 from splay._html import answer_html
 
 if TYPE_CHECKING:
@@ -59,6 +60,9 @@ class AnswerMethods:
                 break
         return pyarrow.Table.from_batches(batches, pyarrow.schema(self.schema))
 
+    if not TYPE_CHECKING:
+        __getattr__ = refusal("an answer", ANSWER)
+
     def _repr_html_(self) -> str:
         return answer_html(repr(self), self.columns, [str(kind) for kind in self.schema.types])
 
@@ -90,9 +94,13 @@ class TableMethods:
         """All rows as pandas has them; options are those of ``pyarrow.Table.to_pandas``."""
         return self.frame().df(**options)
 
+    to_pandas = df
+
     def pl(self) -> "polars.DataFrame":
         """All rows as Polars has them."""
         return self.frame().pl()
+
+    to_polars = pl
 
     def fetchall(self) -> list[tuple[Any, ...]]:
         """All rows as tuples of Python's values."""
@@ -101,6 +109,10 @@ class TableMethods:
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """The rows for whoever takes Arrow streams."""
         return self.frame().__arrow_c_stream__(requested_schema)
+
+    def __arrow_c_schema__(self) -> object:
+        """The schema of these rows, for whoever takes Arrow schemas: that of the table has no virtual column."""
+        return self.frame().limit(0).run().__arrow_c_schema__()
 
     def delete(self, condition: str, params: "Parameters | None" = None) -> int:
         """Delete rows, by one commit, which can be undone, and give their number.
@@ -202,6 +214,14 @@ class TableMethods:
         if options:
             self._change("ALTER TABLE", f"SET ({', '.join(starmap(_option, options.items()))})")
 
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Verbs of frames are named with the frame."""
+            if name.startswith("_"):
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            raise missing("a table", name, _verbs() | TABLE, dir(type(self)), f"its rows are a lazy frame, db[{self.name!r}]")
+
     def _change(self, verb: str, what: str = "", params: "Parameters | None" = None) -> int:
         """Run a statement that changes the table, and give how many rows it changed."""
         return int(self._change_row(verb, what, params)[1])
@@ -210,6 +230,15 @@ class TableMethods:
         """Run a statement that changes the table, and give what it tells."""
         rows: list[tuple[Any, ...]] = self.database.sql(f"{verb} {_name(self.name)} {what}", params).fetchall()
         return rows[0]
+
+
+def _verbs() -> dict[str, str]:
+    """What a lazy frame has and a table hasn't."""
+    from splay.frames.frame import Frame
+
+    return {name: f"db[table].{name}, a lazy frame of its rows" for name in dir(Frame) if not name.startswith("_")} | {
+        name: f"db[table], a lazy frame of its rows, and there {here}" for name, here in FRAME.items()
+    }
 
 
 def _option(name: str, value: "int | str | None") -> str:
@@ -224,7 +253,8 @@ def _name(name: str) -> str:
 
 
 TABLE_METHODS = (
-    "frame", "head", "to_arrow", "df", "pl", "fetchall", "__arrow_c_stream__",
+    "frame", "head", "to_arrow", "df", "to_pandas", "pl", "to_polars", "fetchall", "__arrow_c_stream__",
+    "__arrow_c_schema__", "__getattr__",
     "delete", "drop", "drop_column", "rename_column", "set_options", "_change", "_change_row",
 )  # fmt: skip
 """Names of the methods that the compiled class of tables gets."""

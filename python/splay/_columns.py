@@ -1,12 +1,14 @@
 """Rows become Arrow tables.
 
-- A column has one type for the life of its :class:`Columns`: what was asked for, or what its first value that is not null says.
+- A column has one type for the life of its :class:`Columns`: what was asked for, or what its first value that is not null says. Whole numbers
+  become floats with the first number that isn't whole, unless a type was asked for.
 - The time column comes first, then the symbol column, so that a server that makes a table finds both.
 - Types have the names that :meth:`splay.Database.write` takes.
 """
 
 import datetime
 import decimal
+import numbers
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -69,12 +71,13 @@ class Columns:
     Parameters
     ----------
     types
-        Types by name of column. Those of other columns are found out: texts are ``symbol`` in a column called so, ``text``
+        Types by name of column. Those of other columns are found out from the first rows with values: texts are ``symbol`` in a column called so, ``text``
         in others; decimals become floats; lists of numbers are ``levels(N)``, N being the length of the first.
     """
 
     def __init__(self, types: Mapping[str, str] | None = None):
         self._types = {name: arrow_type(kind) for name, kind in (types or {}).items()}
+        self._asked = frozenset(self._types)
 
     def table(self, rows: Sequence[Mapping[str, Any]]) -> pyarrow.Table:
         """The rows as a table; shape: one row each, one column for each name with a known type. Absent values are null.
@@ -100,6 +103,14 @@ class Columns:
             if first is None:
                 return None
             kind = _type_of(name, first)
+        # pyarrow would cut off what is behind the point.
+        is_whole = pyarrow.types.is_integer(kind) or pyarrow.types.is_temporal(kind)
+        broken = next(filter(_is_broken, values), None) if is_whole else None
+        if broken is not None and (name in self._asked or not pyarrow.types.is_integer(kind)):
+            raise SchemaError(f"column {name!r} is {_name_of(kind)}, and {broken!r} would lose its part: types={{{name!r}: 'float64'}} keeps it")
+        if broken is not None:
+            # A size of 1 may come before one of 0.5: whether the table's column takes both is for the table to say.
+            kind = _TYPES["float64"]
         if pyarrow.types.is_floating(kind):
             values = [float(value) if isinstance(value, decimal.Decimal) else value for value in values]
         try:
@@ -123,6 +134,13 @@ def _in_order(names: Iterable[str]) -> list[str]:
     times = [name for name in ordered if name in TIME_NAMES]
     symbols = [name for name in ordered if name in SYMBOL_NAMES]
     return times[:1] + symbols[:1] + times[1:] + symbols[1:] + [name for name in ordered if place(name)[0] == 2]
+
+
+def _is_broken(value: Any) -> bool:
+    """Whether it is a number that isn't whole; neither are NaN and infinity."""
+    if value is None or isinstance(value, int) or not isinstance(value, (numbers.Real, decimal.Decimal)):
+        return False
+    return not float(value).is_integer()
 
 
 def _type_of(name: str, value: Any) -> pyarrow.DataType:

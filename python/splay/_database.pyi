@@ -45,7 +45,7 @@ def open(
     Parameters
     ----------
     path
-        Its folder.
+        Its folder; ``~`` at the begin is the home folder.
     create
         Whether it is created if there is none.
     memory_bytes
@@ -368,6 +368,9 @@ class Database:
         key: str | Sequence[str] | None = None,
         effective: str | None = None,
         on_conflict: Literal["refuse", "nothing", "update"] = "refuse",
+        delimiter: str | None = None,
+        skip_lines: int | None = None,
+        null: str | Sequence[str] | None = None,
     ) -> LoadReport:
         """Load files, all by one commit, or none.
 
@@ -410,6 +413,13 @@ class Database:
             How text files write dates and times that aren't ISO, as patterns of ``strftime``: ``"%d/%m/%Y %H:%M:%S"``.
         numbers
             How text files write the number 1234.5: ``"1,234.5"``, ``"1.234,5"``, ``"1234,5"``.
+        delimiter
+            The character between the fields of delimited text: ``";"``, ``"tab"``. Default: the recipe's, or found out.
+        skip_lines
+            Number of lines that are passed over at the beginning of each text file. Default: comments and titles before a header are
+            recognised; 0 for none.
+        null
+            Text that means null, or several, besides the usual ones (``NA``, ``N/A``, ``null``, ``-``, …) of columns that hold no text.
 
         Returns
         -------

@@ -1,11 +1,16 @@
 """Methods of the compiled classes that are written in Python. Importing this puts them there; their stubs are with the others."""
 
+import functools
+import os
+from pathlib import Path
 from typing import Any
 
+from splay import _splay
 from splay._answers import TABLE_METHODS, AnswerMethods, TableMethods, dropped
+from splay._elsewhere import DATABASE, PREPARED, SCHEMA, TABLES, refusal
 from splay._html import SHOWN_TABLES, database_html, table_html
-from splay._splay import Answer, Database, Table
-from splay.errors import Error
+from splay._splay import Answer, Database, Prepared, Schema, Table
+from splay.errors import Error, NotADatabaseError
 
 
 def _frame(self: Database, name: str) -> Any:
@@ -70,11 +75,27 @@ def _dropped(self: Answer, *_: object) -> None:
     dropped(self)
 
 
+def in_home(path: Any) -> Any:
+    """A path in which ``~`` at the begin is the home folder, as pandas, Polars and DuckDB read it."""
+    return os.path.expanduser(path) if isinstance(path, (str, os.PathLike)) else path
+
+
+@functools.wraps(_splay.open)
+def open_folder(path: Any, **options: Any) -> Database:
+    """Open a database; a name that means no folder elsewhere is refused, as it would be made."""
+    if path == ":memory:":
+        error = NotADatabaseError("a database is a folder, and there is none in memory: splay.open(tempfile.mkdtemp()) makes one to throw away")
+        error.path = Path(path)
+        raise error
+    return _splay.open(in_home(path), **options)
+
+
 _load_files = Database.load
 
 
 def _load(self: Database, table: str, files: Any, *, progress: Any = None, **options: Any) -> Any:
     """Load files, with a bar unless the caller shows how far it is by itself."""
+    files = [in_home(file) for file in files] if isinstance(files, (list, tuple)) else in_home(files)
     if progress is not None:
         return _load_files(self, table, files, progress=progress or None, **options)
     from splay.frames.progress import Load
@@ -99,7 +120,10 @@ _put(
     __enter__=_itself,
     __exit__=_nothing,
     load=_load,
+    __getattr__=refusal("a database", DATABASE, TABLES),
 )
 _put(Table, _repr_html_=_table_html, **{name: vars(TableMethods)[name] for name in TABLE_METHODS})
 _put(Answer, to_arrow=_to_arrow, __enter__=_itself, __exit__=_dropped)
-_put(Answer, **{name: vars(AnswerMethods)[name] for name in ("df", "pl", "fetchall", "head", "_repr_html_")})
+_put(Answer, **{name: vars(AnswerMethods)[name] for name in ("df", "pl", "fetchall", "head", "_repr_html_", "__getattr__")})
+_put(Prepared, __getattr__=refusal("a prepared statement", PREPARED))
+_put(Schema, __getattr__=refusal("a schema", SCHEMA, "the type of a column is schema['{name}']"))

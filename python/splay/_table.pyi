@@ -119,14 +119,21 @@ class Table:
     def df(self, **options: Any) -> pandas.DataFrame:
         """All rows as pandas has them; options are those of ``pyarrow.Table.to_pandas``."""
 
+    to_pandas = df
+
     def pl(self) -> polars.DataFrame:
         """All rows as Polars has them."""
+
+    to_polars = pl
 
     def fetchall(self) -> list[tuple[Any, ...]]:
         """All rows as tuples of Python's values."""
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """The rows for whoever takes Arrow streams."""
+
+    def __arrow_c_schema__(self) -> object:
+        """The schema of these rows, for whoever takes Arrow schemas: that of the table has no virtual column."""
 
     def _repr_html_(self) -> str: ...
     def add_column(self, name: str, type: str) -> None:

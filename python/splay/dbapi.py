@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import pyarrow
 
 from splay import errors
+from splay._elsewhere import CURSOR, refusal
 
 if TYPE_CHECKING:
     import pandas
@@ -256,6 +257,9 @@ class Connection:
         if not value:
             raise NotSupportedError("each statement that writes is a commit of its own: there are no transactions of several")
 
+    if not TYPE_CHECKING:
+        __getattr__ = refusal("a connection", CURSOR)
+
     def cursor(self) -> "Cursor":
         """A cursor, which runs statements."""
         self.database  # noqa: B018 - a closed connection is refused
@@ -369,6 +373,9 @@ class Cursor:
             total += self.rowcount
         self.rowcount = total
         return self
+
+    if not TYPE_CHECKING:
+        __getattr__ = refusal("a cursor", CURSOR)
 
     def fetchone(self) -> tuple[Any, ...] | None:
         """The next row, or None behind the last."""

@@ -13,9 +13,10 @@ import datetime
 import decimal
 import http.client
 import json
+import math
 import ssl
 import urllib.parse
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow
@@ -23,6 +24,7 @@ import pyarrow.ipc
 
 from splay import errors, subscription
 from splay._ack import Ack
+from splay._elsewhere import DATABASE, TABLES, refusal
 from splay._answers import AnswerMethods, TableMethods, dropped
 from splay._html import SHOWN_TABLES, database_html, table_html
 from splay._http import Address, Connections, broken_as_unreachable
@@ -103,7 +105,8 @@ class Client:
             A query.
         params
             Values for ``$1``, ``$2`` as a sequence, or for ``$name`` as a dict: None, booleans, numbers, texts, dates and
-            times. Dates and times go as text; a ``datetime`` without a zone is taken as UTC. ``Decimal`` goes as a float.
+            times. Dates and times go as text, so cast them where they are computed with, ``time - $1::timestamp``; a ``datetime`` without
+            a zone is taken as UTC. ``Decimal`` goes as a float.
 
         Returns
         -------
@@ -118,11 +121,13 @@ class Client:
             If the server wants another token.
         UnreachableError
             If no server answers.
-        TypeError
-            If a value can't be a parameter.
+        TypeError, OverflowError
+            If a value can't be a parameter; the message names the placeholder.
         """
         body: dict[str, Any] = {"sql": statement, "format": "arrow"}
         if params is not None:
+            if isinstance(params, str):
+                raise TypeError("params must be a list or a dict of values, not one str")
             if isinstance(params, Mapping):
                 body["params"] = {name: _parameter(name, value) for name, value in params.items()}
             else:
@@ -366,6 +371,9 @@ class Client:
         except (errors.Error, LookupError, TypeError, ValueError) as error:
             lines = [(type(error).__name__, str(error), "")]
         return database_html("splay.Client", self.url, lines)
+
+    if not TYPE_CHECKING:
+        __getattr__ = refusal("a client", {**DATABASE, "load": "write(name, frame), or splay load where the server is"}, TABLES)
 
     def close(self) -> None:
         """Close the connections that nobody uses. The client may be used on."""
@@ -640,16 +648,33 @@ def _ack(body: bytes) -> Ack:
 
 
 def _parameter(name: int | str, value: Any) -> Any:
-    """A value as JSON has it."""
-    if hasattr(value, "item") and not isinstance(value, (str, bytes)):
+    """A value as JSON has it; what JSON has no word for goes as text, which the engine reads as what it is compared with."""
+    kind = type(value).__name__
+    if kind in ("NaTType", "NAType"):
+        return None
+    if kind == "datetime64":
+        # NumPy's own value of nanoseconds is a number.
+        text = str(value.astype("datetime64[ns]"))
+        return None if text == "NaT" else text
+    if hasattr(value, "item") and not isinstance(value, (str, bytes)) and getattr(value, "ndim", None) == 0:
         value = value.item()
-    if value is None or isinstance(value, (bool, int, float, str)):
+    if value is None or isinstance(value, (bool, str)):
+        return value
+    if isinstance(value, int):
+        if not -(2**63) <= value < 2**64:
+            raise OverflowError(f"${name}: the int is beyond 64 bits")
         return value
     if isinstance(value, decimal.Decimal):
-        return float(value)
+        value = float(value)
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
     if isinstance(value, datetime.datetime) and value.tzinfo is not None:
         value = value.astimezone(datetime.UTC).replace(tzinfo=None)
     if isinstance(value, (datetime.date, datetime.time)):
         # pandas' timestamps say nanoseconds in their text, too.
         return value.isoformat()
-    raise TypeError(f"${name} can't be a {type(value).__name__}")
+    if isinstance(value, datetime.timedelta):
+        raise TypeError(f"${name} can't be a timedelta: write it into the statement, as interval '90 seconds'")
+    if isinstance(value, Iterable) and not isinstance(value, (bytes, Mapping)):
+        raise TypeError(f"${name} can't be a {kind}: each value has a placeholder of its own, x IN ($1, $2)")
+    raise TypeError(f"${name} can't be a {kind}")

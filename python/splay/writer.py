@@ -15,18 +15,20 @@ import collections
 import dataclasses
 import logging
 import os
+import re
 import socket
 import threading
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
-from typing import Any, Literal, Protocol, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeAlias
 
 import pyarrow
 
 from splay._ack import Ack
 from splay._columns import Columns
+from splay._elsewhere import WRITER, refusal
 from splay.errors import (
     ClosedError,
     Error,
@@ -224,6 +226,9 @@ class TickWriter:
         self._thread.start()
         atexit.register(self._at_exit)
 
+    if not TYPE_CHECKING:
+        __getattr__ = refusal("a writer", WRITER)
+
     def append(self, **columns: Any) -> None:
         """Add a row; wait while the buffer is full.
 
@@ -247,8 +252,13 @@ class TickWriter:
         return self._add(columns, wait=False)
 
     def append_rows(self, rows: Iterable[Mapping[str, Any]]) -> None:
-        """Add rows, each a mapping as the arguments of :meth:`append`. Raises as that."""
+        """Add rows, each a mapping as the arguments of :meth:`append`. Raises as that, and ``TypeError`` if a row is none."""
+        if hasattr(rows, "__arrow_c_stream__") or isinstance(rows, Mapping):
+            raise TypeError(f"append_rows takes a list of rows, not a {type(rows).__name__}: append_frame takes frames, append(**row) one row")
         for row in rows:
+            # A wrong one found later would stop the writer, and the rows before it with that.
+            if not isinstance(row, Mapping):
+                raise TypeError(f"a row is a mapping such as {{'price': 1.5}}, not {row!r}")
             self._add(row, wait=True)
 
     def append_frame(self, frame: Any) -> None:
@@ -587,8 +597,12 @@ def tick_into(database: Any, table: str, **settings: Any) -> TickWriter:
         raise
 
 
+_UNNAMED_INDEX = re.compile(r"__index_level_[0-9]+__")
+"""What pyarrow calls an index of pandas that has no name."""
+
+
 def as_table(frame: Any) -> pyarrow.Table:
-    """The rows of anything that speaks the Arrow C interface.
+    """The rows of anything that speaks the Arrow C interface, without what pandas makes of an index that has no name.
 
     Raises
     ------
@@ -596,12 +610,17 @@ def as_table(frame: Any) -> pyarrow.Table:
         If it doesn't.
     """
     if isinstance(frame, pyarrow.Table):
-        return frame
-    if hasattr(frame, "__arrow_c_stream__"):
-        return pyarrow.RecordBatchReader.from_stream(frame).read_all()
-    if hasattr(frame, "__arrow_c_array__"):
-        return pyarrow.Table.from_batches([pyarrow.record_batch(frame)])
-    raise TypeError(f"{type(frame).__name__} has neither __arrow_c_stream__ nor __arrow_c_array__")
+        rows = frame
+    elif hasattr(frame, "__arrow_c_stream__"):
+        rows = pyarrow.RecordBatchReader.from_stream(frame).read_all()
+    elif hasattr(frame, "__arrow_c_array__"):
+        rows = pyarrow.Table.from_batches([pyarrow.record_batch(frame)])
+    else:
+        raise TypeError(
+            f"{type(frame).__name__} has neither __arrow_c_stream__ nor __arrow_c_array__: make a frame of it, as by "
+            "pyarrow.table or pandas.DataFrame, and collect a lazy one"
+        )
+    return rows.drop_columns([name for name in rows.column_names if _UNNAMED_INDEX.fullmatch(name)])
 
 
 def _check(setting: str, is_right: bool, what: str) -> None:

@@ -165,7 +165,7 @@ impl PyDatabase {
         table, files, *, recipe=None, format=None, header=None, types=None, time=None, symbol=None, time_zone=None,
         day_start=None, on_error="stop", quarantine_path=None, again=false, skip_loaded=false, memory_bytes=None, threads=None, tier=None,
         progress=None, replace=None, partition=None, dedupe=None, on_duplicate="drop", zone=None, date_format=None,
-        numbers=None, key=None, effective=None, on_conflict="refuse"
+        numbers=None, key=None, effective=None, on_conflict="refuse", delimiter=None, skip_lines=None, null=None
     ))]
     #[expect(clippy::too_many_arguments, reason = "keywords in Python")]
     fn load(
@@ -199,6 +199,9 @@ impl PyDatabase {
         key: Option<&Bound<'_, PyAny>>,
         effective: Option<String>,
         on_conflict: &str,
+        delimiter: Option<&str>,
+        skip_lines: Option<u64>,
+        null: Option<&Bound<'_, PyAny>>,
     ) -> Result<LoadReport> {
         let mut options = options(memory_bytes, threads, tier, replace, partition)?;
         options.again = again;
@@ -215,7 +218,10 @@ impl PyDatabase {
         let settings = ImportSettings {
             recipe,
             format,
+            delimiter: delimiter.map(|text| text.parse().map_err(PyValueError::new_err)).transpose()?,
             header,
+            skip_lines,
+            null_texts: load::one_or_many(null)?,
             types: load::types(pairs(types)?)?,
             time,
             symbol,

@@ -100,11 +100,19 @@ fn other(value: &Bound<'_, PyAny>) -> PyResult<ScalarValue> {
             }
         }
         ("numpy", "bool" | "bool_") => Ok(ScalarValue::Boolean(Some(value.is_truthy()?))),
+        ("numpy", "ndarray") => Err(several(&module, &name)),
         ("numpy", _) if value.hasattr("__index__")? => integer(&value.call_method0("__index__")?),
         ("numpy", _) if value.hasattr("__float__")? => Ok(ScalarValue::Float64(Some(value.extract()?))),
         (_, "NaTType" | "NAType") => Ok(ScalarValue::Null),
+        _ if value.hasattr("__iter__")? && !matches!(name.as_str(), "bytes" | "dict") => Err(several(&module, &name)),
         _ => Err(PyTypeError::new_err(format!("a value of type {module}.{name} can't be a parameter"))),
     }
+}
+
+fn several(module: &str, name: &str) -> PyErr {
+    PyTypeError::new_err(format!(
+        "a value of type {module}.{name} can't be a parameter: each value has a placeholder of its own, x IN ($1, $2)"
+    ))
 }
 
 fn integer(value: &Bound<'_, PyAny>) -> PyResult<ScalarValue> {

@@ -30,7 +30,7 @@ pub(crate) fn batches(frame: &Bound<'_, PyAny>) -> PyResult<Box<dyn RecordBatchR
         let kind = frame.get_type().fully_qualified_name()?;
         return Err(PyTypeError::new_err(format!(
             "a frame must have __arrow_c_stream__ or __arrow_c_array__, as those of pyarrow, pandas, Polars and DuckDB \
-             have; {kind} has neither"
+             have; {kind} has neither: make a frame of it, as by pyarrow.table or pandas.DataFrame, and collect a lazy one"
         )));
     }
     frame.extract::<AnyRecordBatch>()?.into_reader()

@@ -53,7 +53,7 @@ def test_no_such_table(db):
 def test_methods_that_are_called_otherwise_elsewhere(db, trades):
     db.write("trade", trades)
     for name, here in [("join_asof", "asof_join"), ("sort_values", "sort"), ("drop_duplicates", "unique")]:
-        with pytest.raises(AttributeError, match=f"'{name}'; the method is called '{here}'"):
+        with pytest.raises(AttributeError, match=f"a frame has no '{name}': use {here}"):
             getattr(db["trade"], name)
         assert hasattr(db["trade"], here)
     with pytest.raises(AttributeError, match="columns are time, sym"):

@@ -430,6 +430,9 @@ def test_a_copy_that_no_process_follows_with_is_promoted_by_its_folder(nodes):
     leader.kill()
     promoted = command("promote", follower.database)
     assert promoted.returncode == 0, promoted.stderr
+    again = command("promote", follower.database)
+    assert again.returncode == 1
+    assert "this database can't be promoted: it follows none, and takes rows already" in again.stderr
     follower.start()
     assert ids(follower) == list(range(100))
     assert follower.write(100, 1)[0] == 204

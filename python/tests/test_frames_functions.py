@@ -94,6 +94,9 @@ ROW_WISE = {
     "bucket": lambda col: col("at").dt.truncate("15m") if col is pl.col else col("at").dt.bucket("15m"),
     "month bucket": lambda col: col("at").dt.truncate("1mo") if col is pl.col else col("at").dt.bucket("1mo"),
     "week bucket": lambda col: col("at").dt.truncate("1w") if col is pl.col else col("at").dt.bucket("1w"),
+    "truncate to a span": lambda col: col("at").dt.truncate("15m"),
+    "truncate to a week": lambda col: col("at").dt.truncate("1w"),
+    "truncate to a month": lambda col: col("at").dt.truncate("1mo"),
     "truncate": lambda col: col("at").dt.truncate("1d") if col is pl.col else col("at").dt.truncate("day"),
     "offset": lambda col: col("at").dt.offset_by("1h"),
     "offset back": lambda col: col("at").dt.offset_by("-90s"),
@@ -118,6 +121,49 @@ def test_fields_on_the_clock_of_a_zone(frame, field):
     pairs.assert_same(found, ROWS.select("place", v=theirs), is_ordered=True)
 
 
+@pytest.mark.parametrize("field", [field for field in (*LOCAL, "second") if field != "weekday"])
+def test_fields_need_no_brackets(frame, field):
+    """Compared without them, a method would be a comparison that is false at once, and the filter would have no rows."""
+    value = getattr(splay.col("at").dt, field)
+    wanted = ROWS.select(v=getattr(pl.col("at").dt, field)()).item(0, 0)
+    expected = ROWS.filter(getattr(pl.col("at").dt, field)() == wanted)
+    found = frame.filter(value == wanted).sort("place").pl()
+    assert found.height >= 1
+    pairs.assert_same(found, expected, is_ordered=True)
+
+
+def test_days_of_the_week_are_no_attribute_as_in_pandas(frame):
+    """There Monday is 0."""
+    for compare in (lambda day: day == 0, lambda day: day != 0, lambda day: day < 5):
+        with pytest.raises(TypeError, match=r"dt.weekday\(\) == 1 is Monday"):
+            compare(splay.col("at").dt.weekday)
+    assert frame.filter(splay.col("at").dt.weekday() == 2).select("place").fetchall() == [(2,)]
+
+
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("method", ["min", "max", "average", "dense"])
+def test_places_of_values(frame, method, descending):
+    """Those of null are null, and they can be computed with as whole numbers with a sign."""
+    ours = splay.col("n").rank(method, descending)
+    found = frame.select(place="place", v=ours, w=ours.over("k"), before=ours.over("k") - 1).sort("place").pl()
+    theirs = pl.col("n").rank(method, descending=descending)
+    expected = ROWS.select("place", v=theirs, w=theirs.over("k"), before=theirs.over("k").cast(pl.Float64) - 1)
+    pairs.assert_same(found.cast({"before": pl.Float64}), expected, is_ordered=True)
+    kind = pl.Float64 if method == "average" else pl.Int64
+    assert [found.schema[name] for name in ("v", "w", "before")] == [kind] * 3
+
+
+def test_numbers_of_rows_are_whole_numbers_with_a_sign(frame):
+    found = frame.select(v=splay.row_number().over(order_by="place") - 1).pl()
+    assert (found.schema["v"], sorted(found["v"].to_list())) == (pl.Int64, [0, 1, 2, 3, 4, 5])
+
+
+def test_seconds_of_differences(frame):
+    later = frame.select(place="place", v=(splay.col("at") - splay.col("at").shift(1).over(order_by="place")).dt.total_seconds())
+    expected = ROWS.select("place", v=pl.col("at").diff().dt.total_nanoseconds() / 1e9)
+    pairs.assert_same(later.sort("place").pl(), expected, is_ordered=True)
+
+
 AGGREGATES = {
     "mean": lambda col: col("x").mean(),
     "sum": lambda col: col("n").sum(),
@@ -136,6 +182,7 @@ AGGREGATES = {
     "of an expression": lambda col: (col("x") * col("w")).sum(),
     "how often": lambda col: (col("x") > 1).sum(),
     "how large a share": lambda col: (col("text").is_null() | (col("n") < 5)).mean(),
+    "how large a share of booleans": lambda col: col("flag").cast(int if col is splay.col else pl.Int64).mean(),
     "how large a share of others": lambda col: (~col("x").is_null()).mean(),
 }
 
@@ -194,7 +241,7 @@ def test_functions_over_rows(frame):
     assert found["place2"].tolist() == [3, 2, 1, 3, 2, 1]
     assert found["ahead"].fillna(-9).tolist() == [-2, -9, 0, 7, 1, 0]
     assert found["differs"].tolist() == [True, True, True, True, False, True]
-    assert found["rank"].tolist() == [2, 1, 3, 2, 2, 1]
+    assert found["rank"].fillna(-9).tolist() == [2, 1, -9, 2, 2, 1]
     assert found["product"].tolist() == [1, 2, 6, 4, 4, 24]
     assert found["change"][1] == -2.5 and math.isnan(found["change"][0])
     assert found["ema"][2] == 2.25

@@ -1,11 +1,13 @@
 """Verbs of time series give what SQL, Polars and pandas give of the same rows."""
 
 import datetime as dt
+import zoneinfo
 import itertools
 import math
 
 import frame_day
 import frame_pairs as pairs
+import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
@@ -158,9 +160,27 @@ def test_buckets_on_the_clock_of_a_zone(db, trade):
     equal_to_sql(
         db,
         found,
-        f"select symbol, time_bucket('4 hours', time, '{NEW_YORK}', timestamp '2024-01-02T14:30:00Z') as time, count(*) as count"
+        f"select symbol, time_bucket('4 hours', time, '{NEW_YORK}', timestamptz '2024-01-02T14:30:00Z') as time, count(*) as count"
         " from trade group by 1, 2",
     )
+    starts = {start.astimezone(zoneinfo.ZoneInfo(NEW_YORK)).time() for start in found.time.to_list()}
+    assert starts <= {dt.time(1, 30), dt.time(5, 30), dt.time(9, 30), dt.time(13, 30), dt.time(17, 30), dt.time(21, 30)}
+    # A time without a zone is one of the clock.
+    local = trade.bucket("4h", zone=NEW_YORK, origin=dt.datetime(2024, 1, 2, 9, 30)).agg(splay.count())
+    assert sorted(local.fetchall()) == sorted(found.fetchall())
+
+
+def test_times_compare_as_instants_whatever_zone_they_show(trade):
+    """A literal without a zone was local time of the zone that the column shows."""
+    at = dt.datetime(2024, 1, 2, 11, 0, tzinfo=zoneinfo.ZoneInfo(NEW_YORK))
+    shown = splay.col("time").dt.to_zone(NEW_YORK)
+    later = trade.filter(splay.col("time") >= at)
+    assert 0 < len(later) < len(trade)
+    utc = at.astimezone(dt.UTC)
+    for same in (at, utc, utc.replace(tzinfo=None), np.datetime64(utc.replace(tzinfo=None))):
+        assert len(trade.filter(shown >= same)) == len(later)
+        assert len(trade.with_columns(shown=shown).filter(splay.col("shown") >= same)) == len(later)
+        assert len(trade.filter(shown.is_between(same, utc + dt.timedelta(days=1)))) == len(later)
 
 
 @pytest.mark.parametrize("direction", ["backward", "forward", "nearest"])

@@ -124,6 +124,52 @@ def test_dates_zones_and_numbers_as_people_write_them(db, tmp_path):
         db.load("t", tmp_path / "g.csv", zone="Mars/Base", date_format="%d.%m.%Y", again=True)
 
 
+def test_delimiters_lines_before_the_header_and_texts_of_null(db, tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("# exported, by a program\nTrades\n\ntime^sym^price\n2024-01-02 10:00:00^A^1.5\n2024-01-02 10:00:01^B^n.a.\n")
+    expected = [("A", 1.5), ("B", None)]
+    db.load("found", path, delimiter="^", null="n.a.")
+    db.load("counted", path, delimiter="^", skip_lines=3, null=["n.a.", "--"])
+    for table in ("found", "counted"):
+        assert db.sql(f"select sym, price from {table} order by time").fetchall() == expected
+    told = splay_command("load", tmp_path / "db", "again", path, "--delimiter", "^", "--skip-lines", "3", "--null", "n.a.", "--dry-run")
+    assert "price  float64" in told
+    told = splay_command("load", tmp_path / "db", "again", path, "--delimiter", "^", "--dry-run")
+    assert "note: passed over 3 lines before the table (# exported, by a program); --skip-lines 0 would read all lines" in told
+    for wrong in ("ab", "1", ""):
+        with pytest.raises(ValueError, match="is not a delimiter: it is one ASCII character"):
+            db.load("t", path, delimiter=wrong)
+    refused = splay_command("load", tmp_path / "db", "again", path, "--delimiter", "ab", fails=True)
+    assert "is not a delimiter" in refused
+    (tmp_path / "tabs.csv").write_text("time\tsym\tprice\n2024-01-02\tA\t1.5\n")
+    assert db.load("tabs", tmp_path / "tabs.csv", delimiter="tab").rows == 1
+    with pytest.raises(splay.SettingError, match="is not delimited text"):
+        (tmp_path / "t.json").write_text('{"time": "2024-01-02"}')
+        db.load("t", tmp_path / "t.json", delimiter=";")
+
+
+def test_blanks_around_names_and_numbers_do_not_count(db, tmp_path):
+    path = tmp_path / "spaced.csv"
+    path.write_text("time, sym, price\n2024-01-02, A, 1.5\n2024-01-03, B, N/A\n2024-01-04, B,  \n")
+    db.load("spaced", path)
+    expected = [("A", 1.5), ("B", None), ("B", None)]
+    assert db.sql("select sym, price from spaced order by time").fetchall() == expected
+    assert db.sql(f"select sym, price from '{path}' order by time").fetchall() == expected
+    assert db.sql("select count(*) from spaced where sym = 'A'").fetchall() == [(1,)]
+
+
+def test_a_word_in_a_column_of_numbers_names_the_option(db, tmp_path):
+    path = tmp_path / "words.csv"
+    path.write_text("time,price\n2024-01-02,1.5\n2024-01-03,missing\n")
+    with pytest.raises(splay.MalformedRowError, match='line 3, column price: "missing" is not a float64; .*--null missing would make it null'):
+        db.load("t", path, types={"price": "float64"})
+    assert db.load("t", path, types={"price": "float64"}, null="missing").rows == 2
+    path.write_text("time;id;lot\n2024-01-02;007;1,234\n2024-01-03;0123;2,000\n")
+    notes = splay_command("load", tmp_path / "db", "ids", path, "--dry-run")
+    assert "lot holds 1,234, which stays text: --numbers 1,234.5 would read it" in notes
+    assert "id holds" not in notes
+
+
 def expected_of(stored: pd.DataFrame, new: pd.DataFrame, key: list[str] | None) -> tuple[pd.DataFrame, int]:
     """What a table has after a load that drops duplicates, and how many it dropped: by DuckDB."""
     columns = ", ".join(key) if key else "time, price, seq, venue"

@@ -37,6 +37,12 @@ def test_question_marks_are_values_in_order(db, trades):
         db.sql("select ? + $1", [1]).to_arrow()
 
 
+@pytest.mark.parametrize("several", [[1], (1, 2), np.array([1, 2]), pd.Series([1])])
+def test_several_values_have_a_placeholder_each(db, several):
+    with pytest.raises(TypeError, match=r"\$1: a value of type .*x IN \(\$1, \$2\)"):
+        db.sql("select 1 in $1", [several])
+
+
 def test_none_is_null(db):
     assert one(db, "select $1 is null", [None]) is True
     assert one(db, "select $1 is null", [pd.NaT]) is True

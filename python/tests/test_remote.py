@@ -345,6 +345,13 @@ def test_parameters_go_as_json(server, client):
         "at": dt.datetime(2024, 1, 2, 14, tzinfo=zone),
         "stamp": pd.Timestamp("2024-01-02 15:00:00.000000001"),
         "symbol": "é",
+        "numpy": np.datetime64("2024-01-02T15:00:00.000000001"),
+        "none": pd.NaT,
+        "nothing": pd.NA,
+        "no time": np.datetime64("NaT"),
+        "nan": float("nan"),
+        "endless": -np.float64("inf"),
+        "large": 2**64 - 1,
     }
     client.sql("select $n", given).to_arrow()
     client.sql("select $1, $2", (1, "a")).to_arrow()
@@ -361,11 +368,25 @@ def test_parameters_go_as_json(server, client):
         "at": "2024-01-02T12:00:00",
         "stamp": "2024-01-02T15:00:00.000000001",
         "symbol": "é",
+        "numpy": "2024-01-02T15:00:00.000000001",
+        "none": None,
+        "nothing": None,
+        "no time": None,
+        "nan": "nan",
+        "endless": "-inf",
+        "large": 2**64 - 1,
     }
     assert second["params"] == [1, "a"]
     for wrong in (b"bytes", dt.timedelta(1), [1]):
         with pytest.raises(TypeError, match=r"\$x"):
             client.sql("select $x", {"x": wrong})
+    for several in ([1], (1, 2), np.array([1, 2]), pd.Series([1])):
+        with pytest.raises(TypeError, match=r"\$1 .*x IN \(\$1, \$2\)"):
+            client.sql("select $1", [several])
+    with pytest.raises(OverflowError, match=r"\$1: the int is beyond 64 bits"):
+        client.sql("select $1", [2**64])
+    with pytest.raises(TypeError, match="not one str"):
+        client.sql("select $1", "AAPL")
 
 
 @pytest.mark.parametrize("url", ["127.0.0.1:7750", "ftp://127.0.0.1", "http://"])

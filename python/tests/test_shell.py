@@ -76,6 +76,15 @@ def test_settings_answer_and_words_without_a_backslash_are_commands(folder, tmp_
     assert '"q" has 1 placeholder, and EXECUTE gives 0 values' in done.stderr
 
 
+def test_what_users_of_psql_type_is_answered(folder):
+    tables = command("shell", folder, text="\\d\n").stdout
+    for typed in ("\\l", "\\list", "\\l+", "\\d+", "\\dt+"):
+        done = command("shell", folder, text=f"{typed}\n")
+        assert (done.returncode, done.stdout) == (0, tables), (typed, done.stderr)
+    assert "a folder or a server is one database" in command("shell", folder, text="\\l\n").stderr
+    assert command("shell", folder, text="\\d+ trade\n").stdout == command("shell", folder, text="\\d trade\n").stdout
+
+
 def test_statements_are_kept_under_names(folder):
     text = """prepare last_of (varchar) as select last(n) as p from trade where sym = $1;
         prepare none_of as delete from trade where sym in (select sym from trade where n < $1);

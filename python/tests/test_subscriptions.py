@@ -163,6 +163,21 @@ def test_a_replay_is_the_same_over_both_protocols_and_each_time(day: pathlib.Pat
         ]
 
 
+def test_a_replay_without_rows_ends_at_once(day: pathlib.Path) -> None:
+    with Server(day) as server:
+        for replay in ({"date": "2030-01-01"}, {"date": DATE, "from": "20:00", "to": "21:00"}, {"date": "2030-01-01", "recorded": True}):
+            for more in ({}, {"credit": 1}, {"symbols": ["NONE"]}, {"bars": {"every": "1m", "price": "price"}}):
+                ask = {"table": "trade", "from": "now", "replay": replay, **more}
+                given = over_websocket(server.http, ask)
+                assert given[-1][2:] == ("end", []), ask
+        empty = {"table": "trade", "replay": {"date": "2030-01-01"}}
+        expected = [("trade", 0, "snapshot", []), ("trade", 0, "end", [])]
+        assert over_websocket(server.http, empty) == over_flight(server.flight, empty) == expected
+        with splay.connect(server.http).subscribe("trade", start="now", replay={"date": "2030-01-01"}) as updates:
+            assert list(updates) == []
+            assert updates.next() is None
+
+
 def test_tables_of_a_replay_are_merged_by_time(day: pathlib.Path) -> None:
     with Server(day, "--read-only") as server:
         ask = {"replay": {"date": DATE, "speed": 0}, "from": "now"}

@@ -6,6 +6,7 @@ import decimal
 import threading
 
 import fakes
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -125,6 +126,30 @@ def test_one_wrong_value_is_one_row_refused(stored):
     assert rows == [{**row(2), "price": "high"}]
     with pytest.raises(splay.SchemaError, match="'price' is float64"), writer(stored) as trades:
         trades.append_rows([row(1), {**row(2), "price": "high"}])
+
+
+@pytest.mark.parametrize("part", [0.5, np.float32(0.5), decimal.Decimal("0.5")])
+def test_numbers_that_are_not_whole_keep_their_parts(stored, part):
+    """pyarrow makes 0 of 0.5 in a column of whole numbers, which was stored."""
+    with writer(stored, batch_rows=2) as trades:
+        for size in (1, part, 2, part, 3, 4):
+            trades.append(ts_event=1, size=size)
+    assert stored.column("trade", "size") == [1, 0.5, 2, 0.5, 3, 4]
+    with writer(stored) as later:
+        later.append(ts_event=1, size=1)
+        later.flush()
+        later.append(ts_event=2, size=part)
+    assert stored.column("trade", "size")[-2:] == [1, 0.5]
+
+
+def test_parts_of_numbers_are_refused_where_whole_ones_were_asked_for(stored):
+    with pytest.raises(splay.SchemaError, match="'size' is int64, and 0.5 would lose its part"), writer(stored, types={"size": "int64"}) as trades:
+        trades.append(ts_event=1, size=0.5)
+    with pytest.raises(splay.SchemaError, match="'ts_event' is timestamp, and 1.5 would lose its part"), writer(stored) as trades:
+        trades.append_rows([{"ts_event": 1}, {"ts_event": 1.5}])
+    with writer(stored, types={"size": "int64"}) as trades:
+        trades.append(ts_event=1, size=2.0)
+    assert stored.column("trade", "size") == [2]
 
 
 def test_what_a_callback_raises_ends_the_writer(stored):

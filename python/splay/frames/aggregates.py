@@ -1,10 +1,11 @@
 """Aggregates of expressions: one value of all rows of a group."""
 
 import dataclasses
+import numbers
 from typing import TYPE_CHECKING, Any
 
 from splay.errors import FrameError
-from splay.frames.base import Base, make_expr, named, node_of, sort_keys
+from splay.frames.base import Base, condition_of, make_expr, named, node_of, sort_keys
 from splay.frames.checks import is_condition
 from splay.frames.nodes import Call, Cast, Operation, value
 
@@ -33,7 +34,7 @@ class Aggregates(Base):
         return self._number()._aggregate("sum({})")
 
     def mean(self) -> "Expr":
-        """The mean. Of a condition: the share of rows of which it holds.
+        """The mean. Of a condition: the share of rows of which it holds; of a column of booleans write ``col("flag").cast(int).mean()``.
 
         >>> col("price").mean()
         avg(price)
@@ -139,6 +140,8 @@ class Aggregates(Base):
         >>> col("price").quantile(0.95)
         percentile_cont(price, 0.95)
         """
+        if isinstance(share, bool) or not isinstance(share, numbers.Real):
+            raise TypeError(f"a share is a number from 0 to 1, not {share!r}; several shares are several columns")
         if not 0 <= share <= 1:
             raise ValueError(f"a share lies between 0 and 1, not at {share}")
         if interpolation == "linear":
@@ -263,7 +266,7 @@ class Aggregates(Base):
         """
         if not isinstance(self.node, Call) or not self.node.is_aggregate:
             raise FrameError(f"filter stands behind an aggregate, not behind {self}: splay.col('x').sum().filter(...)")
-        where = node_of(condition)
+        where = condition_of(condition).node
         if self.node.where is not None:
             where = Operation("{} AND {}", (self.node.where, where))
         return self._new(dataclasses.replace(self.node, where=where), condition, name=self.name)

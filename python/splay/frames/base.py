@@ -65,6 +65,22 @@ def node_of(operand: Any) -> Node:
     return operand.node if isinstance(operand, Base) else nodes.value(operand)
 
 
+def condition_of(operand: Any) -> "Expr":
+    """A condition: an expression, and no value.
+
+    Raises
+    ------
+    TypeError
+        If it is a value. One of True or False is what Python compared by itself, two texts or a method for example, and would hold of all
+        rows or of none.
+    """
+    if isinstance(operand, Base):
+        return operand  # type: ignore[return-value]
+    nodes.value(operand)  # What no value can be is refused with what to write instead.
+    compared = ", which Python compared by itself" if type(operand).__name__ in ("bool", "bool_") else ""
+    raise TypeError(f"a condition is an expression such as splay.col('price') > 1, not {operand!r}{compared}")
+
+
 def named(operand: "str | Expr") -> "Expr":
     """A column by its name, or an expression as it is."""
     if isinstance(operand, str):

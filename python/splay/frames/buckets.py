@@ -4,11 +4,12 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from splay._elsewhere import refusal
 from splay.errors import FrameError
 from splay.frames.expr import Expr
 from splay.frames.functions import col
-from splay.frames.grouped import GroupBy, with_order
-from splay.frames.namespaces import bucket_width
+from splay.frames.grouped import GroupBy, by_name, with_order
+from splay.frames.namespaces import bucket_width, clock_time
 from splay.frames.nodes import Call, Kind, Node, Operation, value
 from splay.frames.relation import Item
 from splay.frames.text import literal
@@ -53,7 +54,7 @@ class Buckets(GroupBy):
         >>> trade.bucket("1d").agg(n=splay.count()).columns
         ['symbol', 'time', 'n']
         """
-        items = self._frame._items(aggregates, named_aggregates)
+        items = self._frame._items(*by_name(self._frame, aggregates, named_aggregates))
         items = with_order(self._frame._query, self._keys, items, self.time)
         if self._fill is not None:
             template = FILLS[self._fill]
@@ -106,15 +107,22 @@ def _instant(instant: Any) -> Node:
         return Operation(f"TIMESTAMP {literal(instant).replace('{', '{{').replace('}', '}}')}", (), is_call=True)
     if isinstance(instant, Expr):
         raise FrameError("buckets begin and end at constant times")
-    return value(instant)
+    return clock_time(instant).node
 
 
 class Rolling:
     """A moving window, made by :meth:`splay.Frame.rolling`."""
 
+    if not TYPE_CHECKING:
+        __getattr__ = refusal("a moving window", {}, "what is computed of it is said by agg(splay.col('price').mean())")
+
     def __init__(self, frame: "Frame", window: Any, series: Sequence[str], time: str, min_samples: int | None):
         self._frame, self._window, self._series = frame, window, list(series)
         self._time, self._min_samples = time, min_samples
+
+    def __repr__(self) -> str:
+        by = f" by {', '.join(self._series)}" if self._series else ""
+        return f"<splay.Rolling of {self._window}{by}: say what is computed by .agg(...)>"
 
     def agg(self, *aggregates: Any, **named_aggregates: Any) -> "Frame":
         """The frame with the aggregates of each row's window as further columns.
@@ -124,7 +132,7 @@ class Rolling:
         FROM trade
         """
         new = []
-        for item in self._frame._items(aggregates, named_aggregates):
+        for item in self._frame._items(*by_name(self._frame, aggregates, named_aggregates)):
             if not isinstance(item.node, Call) or not item.node.is_aggregate:
                 raise FrameError(f"{item.name} is no aggregate by itself: write .mean(), .max(), .wavg(...) or the like")
             moving = Expr(rolled(item.node, self._window, self._min_samples), item.name)

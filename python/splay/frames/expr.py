@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from splay._elsewhere import EXPRESSION, refusal
 from splay.errors import FrameError
 from splay.frames import nodes
 from splay.frames.aggregates import Aggregates
@@ -36,6 +37,9 @@ class Expr(Operators, Numbers, Aggregates, Windows):
 
     __hash__ = object.__hash__
     __iter__ = None
+
+    if not TYPE_CHECKING:
+        __getattr__ = refusal("an expression", EXPRESSION, "functions of SQL are called by splay.call")
 
     # Text
 

@@ -1,11 +1,12 @@
 """Lazy frames: rows of a table, of files or of a server, that are read when a result is asked for."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from splay._elsewhere import FRAME, missing
 from splay.errors import FrameError
 from splay.frames import display
-from splay.frames.base import Ordering, named, of, sort_keys
+from splay.frames.base import Ordering, condition_of, named, of, sort_keys
 from splay.frames.books import BookVerbs
 from splay.frames.checks import has_loose_column, is_constant, needs_order
 from splay.frames.expr import Expr
@@ -19,17 +20,6 @@ from splay.frames.results import Results
 from splay.frames.source import Source
 from splay.frames.time_joins import TimeJoins
 from splay.frames.times import TimeVerbs
-
-
-METHODS_ELSEWHERE = {
-    "asof": "asof_join",
-    "join_asof": "asof_join",
-    "merge_asof": "asof_join",
-    "sort_values": "sort",
-    "drop_duplicates": "unique",
-    "query": "filter",
-}
-"""Methods of pandas and Polars, and what they are called here."""
 
 
 class Frame(Joins, TimeJoins, TimeVerbs, BookVerbs, Results):
@@ -118,9 +108,9 @@ class Frame(Joins, TimeJoins, TimeVerbs, BookVerbs, Results):
         try:
             return Expr(Column(self._query.spelled(name)), frame=self)
         except LookupError as error:
-            here = METHODS_ELSEWHERE.get(name)
-            hint = f"the method is called {here!r}" if here else f"columns are {', '.join(self.columns)}"
-            raise AttributeError(f"a frame has no method and no column {name!r}; {hint}") from error
+            raise missing(
+                "a frame", name, FRAME, [*self.columns, *dir(type(self))], f"columns are {', '.join(self.columns)}"
+            ) from error
 
     def __getitem__(self, key: Any) -> Any:
         """``t["price"]`` is a column, ``t[["a", "b"]]`` some columns, ``t[t.price > 10]`` some rows, ``t[:10]`` the first.
@@ -153,6 +143,11 @@ class Frame(Joins, TimeJoins, TimeVerbs, BookVerbs, Results):
             raise TypeError("a column is added under its name")
         changed = self.with_columns(of(value).alias(name))
         self._query, self._roots = changed._query, changed._roots
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not name.startswith("_"):
+            raise AttributeError(f"a column is added under its name, frame[{name!r}] = ...: an attribute would be no column of the rows")
+        super().__setattr__(name, value)
 
     def __delitem__(self, name: str) -> None:
         self._query = self.drop(name)._query
@@ -194,8 +189,8 @@ class Frame(Joins, TimeJoins, TimeVerbs, BookVerbs, Results):
 
     # Verbs
 
-    def filter(self, *conditions: Any) -> "Frame":
-        """Rows of which all conditions hold. A null doesn't.
+    def filter(self, *conditions: Any, **values: Any) -> "Frame":
+        """Rows of which all conditions hold. A null doesn't. Keywords are columns with the value that they have in those rows.
 
         A condition may be an aggregate over partitions: ``splay.col("price") == splay.col("price").max().over("symbol")``.
 
@@ -203,12 +198,15 @@ class Frame(Joins, TimeJoins, TimeVerbs, BookVerbs, Results):
         SELECT *
         FROM trade
         WHERE (price > 100) AND (symbol IN ('A', 'B'))
+        >>> print(trade.filter(symbol="A", side="buy").sql())
+        SELECT *
+        FROM trade
+        WHERE (symbol = 'A') AND (side = 'buy')
         """
         query = self._query
-        for condition in flattened(conditions):
-            if condition is None or isinstance(condition, str):
-                raise TypeError(f"a condition is an expression such as splay.col('price') > 1, not {condition!r}")
-            query = query.filtered(self._node(condition))
+        equal = [Expr(Column(query.spelled(name))) == value for name, value in values.items()]
+        for condition in flattened([*conditions, *equal]):
+            query = query.filtered(self._node(condition_of(condition)))
         return self._with(query)
 
     def select(self, *columns: Any, **named_columns: Any) -> "Frame":
@@ -255,22 +253,43 @@ class Frame(Joins, TimeJoins, TimeVerbs, BookVerbs, Results):
 
     assign = with_columns
 
-    def drop(self, *columns: str) -> "Frame":
-        """All columns but some.
+    def drop(self, *names: str, columns: str | Sequence[str] = ()) -> "Frame":
+        """All columns but some, which may be named as `columns`, too.
 
         >>> trade.drop("side", "date").columns
         ['time', 'symbol', 'price', 'size']
         """
-        gone = {self._query.spelled(name) for name in flattened(columns)}
+        also = [columns] if isinstance(columns, str) else list(columns)
+        gone = {self._query.spelled(name) for name in flattened([*names, *also])}
         return self.select(*(name for name in self.columns if name not in gone))
 
-    def rename(self, names: Mapping[str, str]) -> "Frame":
-        """Other names for some columns.
+    def drop_nulls(self, *columns: Any) -> "Frame":
+        """Rows that have a value in some columns, in all without any named. NaN is a value.
+
+        >>> print(trade.drop_nulls("price", "size").sql())
+        SELECT *
+        FROM trade
+        WHERE (price IS NOT NULL) AND (size IS NOT NULL)
+        """
+        names = [self._query.spelled(name) for name in flattened(columns or self.columns)]
+        return self.filter(*(Expr(Column(name)).is_not_null() for name in names))
+
+    def rename(
+        self, names: Mapping[str, str] | Callable[[str], str] | None = None, *, columns: Mapping[str, str] | Callable[[str], str] | None = None
+    ) -> "Frame":
+        """Other names for some columns: new ones by the old, or what a function makes of all names. They may be given as `columns`, too.
 
         >>> trade.rename({"size": "volume"}).columns
         ['time', 'symbol', 'price', 'volume', 'side', 'date']
+        >>> trade.select("time", "price").rename(str.upper).columns
+        ['TIME', 'PRICE']
         """
-        spelled = {self._query.spelled(old): new for old, new in names.items()}
+        if (names is None) == (columns is None):
+            raise TypeError("rename takes the names once: rename({'old': 'new'})")
+        names = names if names is not None else columns
+        if callable(names):
+            names = {name: names(name) for name in self.columns}
+        spelled = {self._query.spelled(old): new for old, new in (names or {}).items()}
         return self._with(self._query.projected([Item(spelled.get(name, name), Column(name)) for name in self.columns]))
 
     def group_by(self, *keys: Any, **named_keys: Any) -> GroupBy:
@@ -286,7 +305,12 @@ class Frame(Joins, TimeJoins, TimeVerbs, BookVerbs, Results):
             if item.node.kind != Kind.ROW:
                 raise FrameError(f"rows can't be grouped by {item.name}, which is computed over rows: name it first, by with_columns")
             if is_constant(item.node):
-                raise FrameError(f"rows can't be grouped by {item.name}, which is the same for all: select() without keys makes one group")
+                hint = (
+                    "a keyword is the name of a key, and groups come in any order until they are sorted"
+                    if item.name in named_keys
+                    else "select() without keys makes one group"
+                )
+                raise FrameError(f"rows can't be grouped by {item.name}, which is the same for all: {hint}")
         return GroupBy(self, items)
 
     groupby = group_by

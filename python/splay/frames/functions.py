@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from splay.frames.base import named, node_of, of
+from splay.frames.base import condition_of, named, node_of, of
 from splay.frames.expr import Expr
 from splay.frames.nodes import Call, Cast, Column, Node, Operation, value
 
@@ -58,9 +58,10 @@ def row_number() -> Expr:
     """The place of each row in the order of the frame, or of ``.over(..., order_by=...)``, from 1.
 
     >>> splay.row_number().over("symbol", order_by="time")
-    row_number() OVER (PARTITION BY symbol ORDER BY time)
+    CAST(row_number() OVER (PARTITION BY symbol ORDER BY time) AS bigint)
     """
-    return Expr(Call("row_number()", (), is_aggregate=False, needs_order=True), "row_number")
+    # SQL's has no sign, and what is computed of it and a number with one would be a decimal.
+    return Expr(Cast(Call("row_number()", (), is_aggregate=False, needs_order=True), "int64"), "row_number")
 
 
 def vwap(price: Any, size: Any) -> Expr:
@@ -163,7 +164,7 @@ class When:
     """A condition that waits for its value."""
 
     def __init__(self, pairs: tuple[tuple[Node, Node], ...], condition: Any):
-        self._pairs, self._condition = pairs, node_of(condition)
+        self._pairs, self._condition = pairs, condition_of(condition).node
 
     def then(self, result: Any) -> "Then":
         """The value where the condition holds. Texts are values, not names."""

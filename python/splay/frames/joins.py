@@ -72,6 +72,7 @@ class Joins:
         SELECT time, total
         FROM (SELECT l.time, l.symbol, l.price, l.size, l.side, l.date, r.total FROM trade AS l LEFT JOIN (SELECT symbol, sum(size) AS total FROM trade GROUP BY symbol) AS r ON l.symbol = r.symbol) AS s
         """
+        other = frame_of(other)
         if how not in KINDS:
             raise ValueError(f"how is one of {', '.join(KINDS)}, not {how!r}")
         left_keys, right_keys = self._keys(other, on, how, left_on, right_on)
@@ -101,10 +102,36 @@ class Joins:
         if len(left) != len(right):
             raise ValueError(f"{len(left)} columns of the left can't equal {len(right)} of the right")
         if (how == "cross") != (not left):
-            raise ValueError("a cross join has no columns that are equal, every other join has")
+            raise ValueError(
+                "a cross join has no columns that are equal: name them for another one, join(other, 'symbol', how='left')"
+                if left
+                else "a join needs columns that are equal: join(other, 'symbol'), or left_on= and right_on=; how='cross' joins all rows with all"
+            )
         return left, right
 
     merge = join
+
+
+def frame_of(other: Any) -> "Frame":
+    """A frame, or that of a table.
+
+    Raises
+    ------
+    TypeError
+        If it is neither.
+    """
+    from splay.frames.frame import Frame
+
+    if isinstance(other, Frame):
+        return other
+    if callable(getattr(type(other), "frame", None)):
+        made = other.frame()
+        if isinstance(made, Frame):
+            return made
+    raise TypeError(
+        f"this takes a frame, db['quote'] or splay.scan(files), not a {type(other).__name__}; "
+        "a frame of pandas, Polars or pyarrow is written into a table first"
+    )
 
 
 def _either(item: Item, right: str | None, how: str) -> Item:
@@ -183,8 +210,11 @@ def concat(frames: "Sequence[Frame]") -> "Frame":
     """
     from splay.frames.frame import Frame
 
+    if not isinstance(frames, (list, tuple)):
+        raise TypeError(f"concat takes a list of frames, splay.concat([a, b]), not a {type(frames).__name__}")
     if not frames:
         raise FrameError("concat needs a frame")
+    frames = [frame_of(frame) for frame in frames]
     first = frames[0]
     source, roots, texts = first._source, first._roots, []
     for frame in frames:

@@ -1,11 +1,14 @@
 """What is computed of text (``col.str``) and of times (``col.dt``)."""
 
-from typing import Any
+import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NoReturn
 
+from splay._elsewhere import TEXT, TIME, refusal
 from splay.frames.base import node_of
 from splay.frames.expr import Expr
 from splay.frames.nodes import Operation
-from splay.frames.text import interval, literal
+from splay.frames.text import clock_literal, interval, is_span, literal
 
 UTC_TYPE = 'Timestamp(ns, "UTC")'
 
@@ -15,6 +18,9 @@ class TextNamespace:
 
     def __init__(self, expression: Expr):
         self._expression = expression
+
+    if not TYPE_CHECKING:
+        __getattr__ = refusal("the namespace str of an expression", TEXT, "functions of SQL are called by splay.call")
 
     def _call(self, template: str, *others: Any) -> Expr:
         return self._expression._operation(template, *others, is_call=True)
@@ -120,12 +126,12 @@ class TextNamespace:
         return self._call("substr({}, {}, {})", start + 1, length)
 
     def split_part(self, separator: str, place: int) -> Expr:
-        """A part between separators, counted from 0; an empty text if there are fewer.
+        """A part between separators, counted from 0, from the end with -1 and below; an empty text if there are fewer.
 
         >>> col("pair").str.split_part("-", 1)
         split_part(pair, '-', 2)
         """
-        return self._call("split_part({}, {}, {})", separator, place + 1)
+        return self._call("split_part({}, {}, {})", separator, place + 1 if place >= 0 else place)
 
     def to_time(self, pattern: str, strict: bool = True) -> Expr:
         """The time in UTC that it says by a format such as ``"%Y-%m-%d %H:%M:%S"``; null where it says none unless `strict`.
@@ -136,11 +142,70 @@ class TextNamespace:
         return self._call("strptime({}, {})" if strict else "try_strptime({}, {})", pattern).cast("timestamp")
 
 
+class Field(Expr):
+    """A field of a time: by itself that of UTC, called with a zone that of the zone's clock.
+
+    A method that is compared without being called, ``col("time").dt.hour == 9``, would be a comparison that Python answers at once
+    with False, and a filter by it would drop every row.
+    """
+
+    def __init__(self, field: Callable[..., Expr]):
+        plain = field()
+        super().__init__(plain.node, plain.name, plain._frame)
+        self._field = field
+
+    def __call__(self, zone: str | None = None) -> Expr:
+        return self._field(zone)
+
+
+class _FieldMethod:
+    """A method of :class:`TimeNamespace` whose brackets may be left out."""
+
+    def __init__(self, method: Callable[..., Expr]):
+        self._method = method
+        # Documentation and examples are found as those of the method.
+        self.__doc__, self.__wrapped__, self.__name__ = method.__doc__, method, method.__name__
+
+    def __get__(self, namespace: "TimeNamespace | None", owner: type | None = None) -> "Field":
+        if namespace is None:
+            return self  # type: ignore[return-value]
+        return Field(functools.partial(self._method, namespace))
+
+
+class _Called:
+    """A method that has to be called before it is compared."""
+
+    def __init__(self, method: Callable[..., Expr]):
+        self._method = method
+
+    def __call__(self, zone: str | None = None) -> Expr:
+        return self._method(zone)
+
+    def __eq__(self, other: object) -> NoReturn:
+        raise TypeError("dt.weekday is a method, because days are counted from 1 here: dt.weekday() == 1 is Monday, and 7 Sunday")
+
+    __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __eq__
+    __hash__ = object.__hash__
+
+
+class _CalledMethod(_FieldMethod):
+    """A method of :class:`TimeNamespace` whose values differ from those of pandas' attribute of that name."""
+
+    def __get__(self, namespace: "TimeNamespace | None", owner: type | None = None) -> Any:
+        return self if namespace is None else _Called(functools.partial(self._method, namespace))
+
+
 class TimeNamespace:
-    """Functions of times and dates. Fields and dates are those of UTC unless a zone of the IANA database is named."""
+    """Functions of times and dates. Fields and dates are those of UTC unless a zone of the IANA database is named.
+
+    Fields need no brackets without a zone: ``col("time").dt.hour`` is ``col("time").dt.hour()``.
+    """
 
     def __init__(self, expression: Expr):
         self._expression = expression
+
+    if not TYPE_CHECKING:
+        __getattr__ = refusal("the namespace dt of an expression", TIME, "functions of SQL are called by splay.call")
 
     def _call(self, template: str, *others: Any) -> Expr:
         return self._expression._operation(template, *others, is_call=True)
@@ -167,7 +232,7 @@ class TimeNamespace:
         zone
             The zone on whose clock buckets are cut.
         origin
-            A time at which one begins.
+            A time at which one begins, on the clock of the zone unless it names a zone.
 
         >>> import splay
         >>> splay.col("time").dt.bucket("5m")
@@ -179,15 +244,19 @@ class TimeNamespace:
         others = []
         if origin is not None:
             parts.append("{}")
-            others.append(origin)
+            others.append(clock_time(origin))
         return self._call(f"time_bucket({', '.join(parts)})", *others)
 
     def truncate(self, unit: str, zone: str | None = None) -> Expr:
-        """The start of its ``"hour"``, ``"day"``, ``"week"``, ``"month"``, ``"year"`` and so on.
+        """The start of its ``"hour"``, ``"day"``, ``"week"``, ``"month"``, ``"year"`` and so on; of spans such as ``"5m"`` that of its bucket.
 
         >>> col("time").dt.truncate("month")
         date_trunc('month', time)
+        >>> col("time").dt.truncate("5m")
+        time_bucket(INTERVAL '5 minutes', time)
         """
+        if is_span(unit):
+            return self.bucket(unit, zone)
         return Expr(
             Operation("date_trunc({}, {})", (node_of(unit), self._local(zone).node), True),
             self._expression.name,
@@ -197,6 +266,7 @@ class TimeNamespace:
     def _field(self, field: str, zone: str | None) -> Expr:
         return self._local(zone)._operation(f"date_part('{field}', {{}})", is_call=True)
 
+    @_FieldMethod
     def year(self, zone: str | None = None) -> Expr:
         """Its year.
 
@@ -205,6 +275,7 @@ class TimeNamespace:
         """
         return self._field("year", zone)
 
+    @_FieldMethod
     def quarter(self, zone: str | None = None) -> Expr:
         """Its quarter, from 1.
 
@@ -213,6 +284,7 @@ class TimeNamespace:
         """
         return self._field("quarter", zone)
 
+    @_FieldMethod
     def month(self, zone: str | None = None) -> Expr:
         """Its month, from 1.
 
@@ -221,6 +293,7 @@ class TimeNamespace:
         """
         return self._field("month", zone)
 
+    @_FieldMethod
     def week(self, zone: str | None = None) -> Expr:
         """Its week by ISO 8601.
 
@@ -229,6 +302,7 @@ class TimeNamespace:
         """
         return self._field("week", zone)
 
+    @_FieldMethod
     def day(self, zone: str | None = None) -> Expr:
         """Its day of the month, from 1.
 
@@ -237,6 +311,7 @@ class TimeNamespace:
         """
         return self._field("day", zone)
 
+    @_CalledMethod
     def weekday(self, zone: str | None = None) -> Expr:
         """Its day of the week, 1 on Monday and 7 on Sunday.
 
@@ -246,6 +321,7 @@ class TimeNamespace:
         local = self._local(zone)
         return local._operation("(date_part('dow', {}) + 6) % 7 + 1", is_call=False)
 
+    @_FieldMethod
     def ordinal_day(self, zone: str | None = None) -> Expr:
         """Its day of the year, from 1.
 
@@ -254,6 +330,7 @@ class TimeNamespace:
         """
         return self._field("doy", zone)
 
+    @_FieldMethod
     def hour(self, zone: str | None = None) -> Expr:
         """Its hour.
 
@@ -262,6 +339,7 @@ class TimeNamespace:
         """
         return self._field("hour", zone)
 
+    @_FieldMethod
     def minute(self, zone: str | None = None) -> Expr:
         """Its minute.
 
@@ -270,14 +348,16 @@ class TimeNamespace:
         """
         return self._field("minute", zone)
 
-    def second(self) -> Expr:
+    @_FieldMethod
+    def second(self, zone: str | None = None) -> Expr:
         """Its second, without parts.
 
         >>> col("time").dt.second()
         CAST(floor(date_part('second', time)) AS int)
         """
-        return self._call("CAST(floor(date_part('second', {})) AS int)")
+        return self._local(zone)._operation("CAST(floor(date_part('second', {})) AS int)", is_call=True)
 
+    @_FieldMethod
     def date(self, zone: str | None = None) -> Expr:
         """Its date.
 
@@ -286,6 +366,7 @@ class TimeNamespace:
         """
         return self._local(zone)._operation("CAST({} AS date)", is_call=True)
 
+    @_FieldMethod
     def time(self, zone: str | None = None) -> Expr:
         """Its time of day.
 
@@ -305,6 +386,14 @@ class TimeNamespace:
             raise ValueError(f"unit is 'ns', 'us' or 'ms', not {unit!r}")
         return self._call(f"epoch_{unit}({{}})")
 
+    def total_seconds(self) -> Expr:
+        """The seconds of a difference of times, with parts, as a float.
+
+        >>> (col("time") - col("time").shift(1)).dt.total_seconds().over("symbol", order_by="time")
+        CAST(date_part('epoch', time - lag(time, 1) OVER (PARTITION BY symbol ORDER BY time)) AS double)
+        """
+        return self._call("date_part('epoch', {})").cast(float)
+
     def offset_by(self, width: Any) -> Expr:
         """That much later, earlier if it begins with a minus: ``"-5m"``, ``"1mo"``.
 
@@ -320,6 +409,13 @@ class TimeNamespace:
         strftime(time, '%H:%M')
         """
         return self._call("strftime({}, {})", pattern)
+
+
+def clock_time(instant: Any) -> Expr:
+    """A constant time at which buckets begin or end, on the clock of their zone unless it names a zone."""
+    if isinstance(instant, Expr):
+        return instant
+    return Expr(Operation(clock_literal(instant).replace("{", "{{").replace("}", "}}"), (), is_call=True))
 
 
 def bucket_width(width: Any) -> str:

@@ -2,7 +2,7 @@
 
 import glob
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from splay.errors import NoMatchError
@@ -47,6 +47,8 @@ def scan(
     >>> splay.scan("days/*.parquet").group_by("symbol").agg(splay.count()).df()    # doctest: +SKIP
     """
     source: Source = FILES if database is None else database
+    if hasattr(files, "__arrow_c_stream__") or isinstance(files, Mapping):
+        raise TypeError("scan takes paths of files: a frame is written into a table, splay.open(folder).write(name, frame)")
     paths = [files] if isinstance(files, (str, os.PathLike)) else list(files)
     frames = [Frame(source, files_query(path, time, symbol)) for file in paths for path in _readable(_path(file))]
     return frames[0] if len(frames) == 1 else concat(frames)
@@ -67,6 +69,6 @@ def _readable(path: str) -> list[str]:
 
 
 def _path(file: "str | os.PathLike[str]") -> str:
-    text = os.fspath(file)
+    text = os.path.expanduser(os.fspath(file))
     # A bare name is that of a table in SQL.
     return text if any(mark in text for mark in "./*?") else f"./{text}"

@@ -73,6 +73,9 @@ class Operators(Base):
     def __abs__(self) -> "Expr":
         return of(self).abs()
 
+    def __round__(self, digits: int = 0) -> "Expr":
+        return of(self).round(digits)
+
     def _reversed(self, template: str, other: Any) -> "Expr":
         return self._new(Operation(template, (node_of(other), self.node)), name=self.name)
 

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
+from splay._elsewhere import PLOTS, refusal
 from splay.frames.charts import Charts
 from splay.frames.functions import col
 
@@ -23,6 +24,12 @@ class Plots:
 
     def __init__(self, frame: "Frame", is_interactive: bool = False):
         self._frame, self._charts, self._is_interactive = frame, Charts(frame), is_interactive
+
+    def __call__(self, *_: Any, **__: Any) -> Any:
+        raise TypeError("a plot has a kind: frame.plot.line('price'), or for others the rows, frame.df().plot(...)")
+
+    if not TYPE_CHECKING:
+        __getattr__ = refusal("frame.plot", PLOTS, "frame.df().plot has those of pandas")
 
     @property
     def interactive(self) -> "Plots":

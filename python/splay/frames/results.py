@@ -187,7 +187,7 @@ class Results:
         400
         """
         with self._watched() as start:
-            return _written(start(self._query.sql()), Path(path), compression, row_group_rows)
+            return _written(start(self._query.sql()), Path(path).expanduser(), compression, row_group_rows)
 
     def write_to(self, table: str, database: Any = None, **options: Any) -> Any:
         """Write the rows into a table, all by one commit, batch by batch.

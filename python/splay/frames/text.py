@@ -6,6 +6,7 @@ text of a caller into SQL.
 
 import datetime
 import decimal
+import inspect
 import math
 import re
 from typing import Any
@@ -95,7 +96,24 @@ def literal(value: Any) -> str:
     for kind, write in _WRITERS:
         if isinstance(value, kind):
             return str(write(value))
-    raise TypeError(f"a {type(value).__name__} can't stand in an expression: {value!r}")
+    raise TypeError(f"a {type(value).__name__} can't stand in an expression: {_advice(value)}")
+
+
+def _advice(value: Any) -> str:
+    """What to write for what has no literal; the value itself where nothing is known."""
+    name = getattr(value, "__name__", "")
+    if inspect.ismethod(value) and type(value.__self__).__module__.startswith("splay."):
+        return f"{name} is a method, write .{name}()"
+    if callable(value) and name:
+        return f"the engine runs no function of Python, {name} for example; write methods of splay.col, or take the rows by df() or pl()"
+    kind = type(value)
+    if kind.__module__.startswith("polars") and kind.__name__ == "Expr":
+        return "expressions of Polars run in Polars, those of SplayDB begin with splay.col"
+    if isinstance(value, dict):
+        return f"{value!r}; columns are named by keywords, name=splay.col('x')"
+    if isinstance(value, (list, tuple, set, frozenset)) or hasattr(value, "__array__"):
+        return f"values of several rows, {kind.__module__}.{kind.__name__}; is_in takes a list, and a join another frame"
+    return repr(value)
 
 
 def _native(value: Any) -> Any:
@@ -118,7 +136,7 @@ class _NumpyTime:
             return "NULL"
         if type(self.value).__name__ == "timedelta64":
             return span(int(self.value.astype("timedelta64[ns]").astype("int64")))
-        return f"TIMESTAMP '{self.value.astype('datetime64[ns]')}Z'"
+        return f"TIMESTAMPTZ '{self.value.astype('datetime64[ns]')}Z'"
 
 
 def _whole(value: int) -> str:
@@ -150,11 +168,23 @@ def _decimal(value: decimal.Decimal) -> str:
 def _timestamp(value: datetime.datetime) -> str:
     if value != value:  # pandas' NaT is a datetime.
         return "NULL"
-    # A time without a label, which compares with one by the instant in UTC.
     if value.tzinfo is not None:
         value = value.astimezone(datetime.UTC).replace(tzinfo=None)
+    # An instant: one without a label would be local time beside a time that has the label of a zone.
     # pandas' timestamps tell their nanoseconds by isoformat, too.
-    return f"TIMESTAMP '{value.isoformat()}Z'"
+    return f"TIMESTAMPTZ '{value.isoformat()}Z'"
+
+
+def clock_literal(value: Any) -> str:
+    """A time as SQL writes it, on the clock of a bucket's zone unless it names a zone.
+
+    >>> import datetime
+    >>> clock_literal(datetime.datetime(2024, 1, 2, 9, 30)), clock_literal(datetime.datetime(2024, 1, 2, 9, 30, tzinfo=datetime.UTC))
+    ("TIMESTAMP '2024-01-02T09:30:00'", "TIMESTAMPTZ '2024-01-02T09:30:00Z'")
+    """
+    text = literal(value)
+    has_zone = isinstance(value, datetime.datetime) and value.tzinfo is not None
+    return text if has_zone else text.replace("TIMESTAMPTZ", "TIMESTAMP").replace("Z'", "'")
 
 
 def _interval(value: datetime.timedelta) -> str:
@@ -247,6 +277,15 @@ def _span_parts(width: Any) -> list[tuple[int, str]]:
         units = ", ".join([*UNITS, *CALENDAR_UNITS])
         raise ValueError(f"{width!r} is no span of time such as '5m' or '1h30m'; units are {units}")
     return parts
+
+
+def is_span(width: Any) -> bool:
+    """Whether it is a span, or one of those units of it that are no names of SQL's units: ``"5m"``, ``"1h"``, a ``timedelta``.
+
+    >>> is_span("5m"), is_span("minute"), is_span("month")
+    (True, False, False)
+    """
+    return isinstance(width, datetime.timedelta) or (isinstance(width, str) and width.strip().lstrip("-")[:1].isdigit())
 
 
 def type_call(template_argument: str, kind: Any, strict: bool) -> str:

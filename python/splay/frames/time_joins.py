@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from splay.errors import FrameError
 from splay.frames.checks import check_nesting
-from splay.frames.joins import join_relation, joined, right_items
+from splay.frames.joins import frame_of, join_relation, joined, right_items
 from splay.frames.nodes import Column, Kind, Literal, Node, Operation
 from splay.frames.query import Query
 from splay.frames.relation import Item, check_names
@@ -77,6 +77,7 @@ class TimeJoins:
         SELECT time, price, bid
         FROM (SELECT l.time, l.symbol, l.price, l.size, l.side, l.date, r.bid, r.ask FROM trade AS l ASOF LEFT JOIN quote AS r MATCH_CONDITION (l.time >= r.time, TOLERANCE INTERVAL '5 seconds') ON l.symbol = r.symbol) AS s
         """
+        other = frame_of(other)
         kinds = {"left": "ASOF LEFT JOIN", "inner": "ASOF INNER JOIN", "semi": "ASOF SEMI JOIN", "anti": "ASOF ANTI JOIN"}
         if how not in kinds:
             raise ValueError(f"how is one of {', '.join(kinds)}, not {how!r}")
@@ -128,6 +129,7 @@ class TimeJoins:
         SELECT l.time, l.symbol, l.price, l.size, l.side, l.date, avg(r.bid) AS bid
         FROM trade AS l WINDOW JOIN quote AS r ON l.symbol = r.symbol AND r.time BETWEEN (l.time - INTERVAL '5 seconds') AND (l.time + INTERVAL '5 seconds')
         """
+        other = frame_of(other)
         if not aggregates:
             raise FrameError("a window join needs aggregates: bid=splay.col('bid').mean()")
         _, conditions = self._equal(other, by)
@@ -183,6 +185,9 @@ class TimeJoins:
         SELECT time, "offset", bid
         FROM (SELECT l.time, l.symbol, l.price, l.size, l.side, l.date, arrow_cast(h."offset", 'Duration(ns)') AS "offset", r.bid, r.ask FROM trade AS l HORIZON JOIN quote AS r ON l.symbol = r.symbol AND l.time >= r.time LIST (INTERVAL '-1 second', INTERVAL '10 seconds') AS h) AS s
         """
+        other = frame_of(other)
+        if isinstance(offsets, str):
+            raise TypeError(f"offsets are a list of spans, [{offsets!r}]")
         keys, conditions = self._equal(other, by)
         times = _time(self._query, left_time, "left"), _time(other._query, right_time, "right")
         behind = f"{_offsets(offsets, start, stop, step)} AS h"

@@ -56,7 +56,7 @@ class TimeVerbs:
         zone
             The zone on whose clock buckets are cut, such as ``"America/New_York"``.
         origin
-            A time at which a bucket begins.
+            A time at which a bucket begins, on the clock of the zone unless it names a zone.
         fill
             What buckets without rows get, between the first and last of a series or from `start` to `stop`: ``"null"``, or
             ``"previous"``: the last value before, or ``"linear"``: one on the line between the values around. Default: there are
@@ -346,7 +346,11 @@ PIVOT_COLUMNS_MAX = 10_000
 def _time_of_day(time_of_day: Any) -> datetime.time:
     if isinstance(time_of_day, datetime.time):
         return time_of_day
-    return datetime.time.fromisoformat(time_of_day)
+    try:
+        # An hour may have one digit, as in pandas.
+        return datetime.time.fromisoformat(f"0{time_of_day}" if str(time_of_day)[1:2] == ":" else time_of_day)
+    except ValueError as error:
+        raise ValueError(f"{time_of_day!r} is no time of day such as '09:30' or '16:00:00'") from error
 
 
 def _name_of(value: Any) -> str:

@@ -5,13 +5,15 @@ from typing import TYPE_CHECKING, Any
 
 from splay.errors import FrameError
 from splay.frames.base import Base, named, node_of, sort_keys
-from splay.frames.nodes import Call, Kind, Node, Operation, Over, SortKey, value
+from splay.frames.nodes import Call, Cast, Kind, Node, Operation, Over, SortKey, value
 from splay.frames.text import interval, nanoseconds_of, span
 
 if TYPE_CHECKING:
     from splay.frames.expr import Expr
 
 WHOLE = "ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING"
+PLACES = {"min": "rank()", "dense": "dense_rank()", "ordinal": "row_number()"}
+"""Functions of SQL for the place of a value, by what equal values get."""
 SO_FAR = "ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"
 
 
@@ -182,12 +184,15 @@ class Windows(Base):
         span
             Periods in place of alpha, which is ``2 / (span + 1)`` then.
 
-        >>> col("price").ema(20).over("symbol", order_by="time")
-        ema(price, 20.0) OVER (PARTITION BY symbol ORDER BY time)
+        >>> col("price").ema(span=19).over("symbol", order_by="time")
+        ema(price, 0.1) OVER (PARTITION BY symbol ORDER BY time)
         """
         if (alpha is None) == (span is None):
             raise ValueError("an ema has an alpha or a span")
-        return self._window("ema({}, {})", float(alpha) if alpha is not None else 2.0 / (float(span or 0) + 1.0))
+        weight = float(alpha) if alpha is not None else 2.0 / (float(span or 0) + 1.0)
+        if not 0 < weight <= 1:
+            raise ValueError(f"the alpha of an ema is above 0 and at most 1, not {weight:g}: ema(span=20) is that of 20 periods")
+        return self._window("ema({}, {})", weight)
 
     def _running(self, template: str) -> "Expr":
         call = Call(template, (self.node,), needs_order=True)
@@ -259,21 +264,34 @@ class Windows(Base):
     # Places
 
     def rank(self, method: str = "min", descending: bool = False) -> "Expr":
-        """Its place in the order of values, from 1; nulls are last.
+        """Its place in the order of values, from 1; null of null. NaN is the greatest number.
 
         Parameters
         ----------
         method
-            What equal values get: ``"min"`` their least place, ``"dense"`` places without gaps, ``"ordinal"`` different ones.
+            What equal values get: ``"min"`` their least place, ``"max"`` their greatest, ``"average"`` the mean of both, which pandas
+            and Polars give unless told otherwise, ``"dense"`` places without gaps, ``"ordinal"`` different ones.
+        descending
+            Whether the greatest value has the first place.
 
         >>> col("price").rank().over("symbol")
-        rank() OVER (PARTITION BY symbol ORDER BY price NULLS LAST)
+        CASE WHEN price IS NOT NULL THEN CAST(rank() OVER (PARTITION BY symbol ORDER BY price NULLS LAST) AS bigint) END
         """
-        functions = {"min": "rank()", "dense": "dense_rank()", "ordinal": "row_number()"}
-        if method not in functions:
-            raise ValueError(f"method is one of {', '.join(functions)}, not {method!r}")
-        call = Call(functions[method], (), is_aggregate=False)
-        return self._new(Over(call, order=(SortKey(self.node, descending, True),)), name=self.name)
+        if method not in (*PLACES, "max", "average"):
+            raise ValueError(f"method is one of {', '.join([*PLACES, 'max', 'average'])}, not {method!r}")
+        place = self._place(PLACES.get(method, "rank()"), descending)
+        if method in ("max", "average"):
+            # Behind the greatest place of a value are as many as there are before its least place in the other direction.
+            count = Over(Call("count({})", (self.node,)))
+            greatest = Operation("{} - {} + 1", (count, self._place("rank()", not descending)))
+            place = greatest if method == "max" else Operation("({} + {}) / 2.0", (place, greatest), True)
+        return self._new(Operation("CASE WHEN {} IS NOT NULL THEN {} END", (self.node, place), True), name=self.name)
+
+    def _place(self, function: str, descending: bool) -> Node:
+        """A function of the place among values, nulls behind all."""
+        over = Over(Call(function, (), is_aggregate=False), order=(SortKey(self.node, descending, True),))
+        # SQL's has no sign, and what is computed of it and a number with one would be a decimal.
+        return Cast(over, "int64")
 
 
 def rolled(call: Call, window: Any, min_samples: int | None) -> Node:
