@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, DictionaryArray, Int32Array};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, DictionaryArray, Int32Array, UInt32Array};
 use arrow::buffer::BooleanBuffer;
 use arrow::compute::take;
 use arrow::datatypes::{DataType, Int32Type};
@@ -87,9 +87,60 @@ pub(crate) fn over_known_texts(expr: &Expr, columns: &dyn Columns, constants: &[
 pub(crate) fn unless_refused<T>(result: Result<T>) -> Result<Option<T>> {
     match result {
         Ok(value) => Ok(Some(value)),
-        Err(Error::Arrow(_) | Error::Function(_) | Error::Unsupported(_)) => Ok(None),
+        Err(error) if is_refusal(&error) => Ok(None),
         Err(error) => Err(error),
     }
+}
+
+/// Whether an error is about the values that something is computed of.
+fn is_refusal(error: &Error) -> bool {
+    matches!(error, Error::Arrow(_) | Error::Function(_) | Error::Unsupported(_))
+}
+
+/// What is computed of some values. If a value is refused, it is computed again with dictionaries of the texts that rows have: a filter, or a deletion, may
+/// have left no row with the text that was refused.
+pub(crate) fn of_own_texts<T>(values: &[Value], compute: impl Fn(&[Value]) -> Result<T>) -> Result<T> {
+    let refused = match compute(values) {
+        Err(error) if is_refusal(&error) => error,
+        computed => return computed,
+    };
+    let mut has_other_texts = false;
+    let mut own = Vec::with_capacity(values.len());
+    for value in values {
+        own.push(match value {
+            Value::Array(array) => match with_own_texts(array)? {
+                Some(array) => {
+                    has_other_texts = true;
+                    Value::Array(array)
+                }
+                None => value.clone(),
+            },
+            Value::Scalar(_) => value.clone(),
+        });
+    }
+    if has_other_texts { compute(&own) } else { Err(refused) }
+}
+
+/// Values in whose dictionary each text is that of a row; `None` if they have no dictionary, or have such a one already.
+fn with_own_texts(values: &ArrayRef) -> Result<Option<ArrayRef>> {
+    let Some(coded) = values.as_dictionary_opt::<Int32Type>() else { return Ok(None) };
+    let mut places: Vec<Option<i32>> = vec![None; coded.values().len()];
+    let mut own: Vec<u32> = Vec::new();
+    let codes = coded.keys().iter().map(|code| {
+        let code = usize::try_from(code?).ok()?;
+        let place = places.get_mut(code)?;
+        if place.is_none() {
+            *place = i32::try_from(own.len()).ok();
+            own.push(u32::try_from(code).ok()?);
+        }
+        *place
+    });
+    let codes: Int32Array = codes.collect();
+    if own.len() == coded.values().len() {
+        return Ok(None);
+    }
+    let texts = take(coded.values(), &UInt32Array::from(own), None)?;
+    Ok(Some(Arc::new(DictionaryArray::try_new(codes, texts)?)))
 }
 
 /// The second of two conditions is evaluated only on the rows that passed the first, if at most one of this many did.
@@ -458,6 +509,22 @@ mod tests {
         assert_eq!(condition(&is_number, &columns(8), &[]).unwrap().true_count(), 8);
         assert!(coded_column(&equals(0), &columns(5), 5).unwrap().is_none());
         assert!(coded_column(&equals(0), &columns(6), 6).unwrap().is_some());
+    }
+
+    #[test]
+    fn a_text_that_no_row_has_is_not_refused() {
+        let texts = |values: &[Option<&str>]| values.iter().copied().collect::<DictionaryArray<Int32Type>>();
+        let all = texts(&[Some("1"), Some("x"), Some("3"), None, Some("1")]);
+        let cast = |rows: DictionaryArray<Int32Type>| {
+            let columns = EvaluatedColumns { rows: rows.len(), columns: vec![Some(Value::Array(Arc::new(rows)))] };
+            Expr::Cast(Box::new(Expr::Column(0)), DataType::Int64).evaluate(&columns, &[])?.into_array(columns.rows)
+        };
+        let numbers = |array: ArrayRef| array.as_primitive::<arrow::datatypes::Int64Type>().iter().collect::<Vec<_>>();
+        assert_eq!(numbers(cast(all.slice(2, 3)).unwrap()), [Some(3), None, Some(1)]);
+        assert_eq!(numbers(cast(all.slice(3, 1)).unwrap()), [None]);
+        assert!(numbers(cast(all.slice(0, 0)).unwrap()).is_empty());
+        assert!(matches!(cast(all), Err(Error::Arrow(_))), "a row has it");
+        assert!(cast(texts(&[Some("y")])).is_err());
     }
 
     #[test]

@@ -280,7 +280,7 @@ impl Expr {
                     .iter()
                     .map(|argument| argument.evaluate(columns, constants))
                     .collect::<Result<Vec<_>>>()?;
-                function.call(&arguments, columns.rows())
+                codes::of_own_texts(&arguments, |arguments| function.call(arguments, columns.rows()))
             }
             Expr::Lookup(table, column, key) => key.evaluate(columns, constants)?.map(|keys| match column {
                 Some(column) => table.column(keys, *column, constants),
@@ -559,7 +559,7 @@ fn compare(
 }
 
 fn convert(value: &Value, to: &DataType) -> Result<Value> {
-    value.map(|array| wide_of(array, to))
+    codes::of_own_texts(std::slice::from_ref(value), |values| values[0].map(|array| wide_of(array, to)))
 }
 
 fn wide_of(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
