@@ -88,6 +88,17 @@ def test_columns_have_the_files_spelling_and_types(db, folder):
     assert found["Time"].to_pylist() == ticks(1)["Time"].to_pylist()[:3], "the first rows of the file"
 
 
+def test_nans_of_files_are_one(db, tmp_path):
+    values = pa.table({"g": np.copysign([np.nan, np.nan, 1.0, np.nan], [1, -1, 1, -1]), "n": [1, 2, 3, 4]})
+    pq.write_table(values, tmp_path / "nans.parquet")
+    pyarrow.feather.write_feather(values, tmp_path / "nans.arrow", compression="uncompressed")
+    for name in ("nans.parquet", "nans.arrow"):
+        file = f"'{tmp_path / name}'"
+        assert [row["n"] for row in db.sql(f"select g, count(*) n from {file} group by g order by n").to_arrow().to_pylist()] == [1, 3]
+        assert db.sql(f"select count(*) n from {file} a join {file} b on a.g = b.g").to_arrow()["n"][0].as_py() == 10
+        assert db.sql(f"select count(*) n from (select distinct g from {file}) d").to_arrow()["n"][0].as_py() == 2
+
+
 def test_files_and_tables_join(db, folder):
     db.write("trade", ticks(1), time="Time", symbol="Symbol")
     found = db.sql(

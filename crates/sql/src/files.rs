@@ -12,6 +12,7 @@ use crate::file_scan::FileScanExec;
 use arrow::array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use arrow::error::ArrowError;
 use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::pruning::PruningStatistics;
@@ -25,6 +26,7 @@ use datafusion::physical_plan::stream::RecordBatchReceiverStreamBuilder;
 use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
 use splay_functions::walk::Walk;
 use splay_import::{FileSlice, FilesInPlace, GroupStatistics, ImportSettings, expand};
+use splay_store::one_nan;
 
 /// Most batches that wait between the thread that reads a file and the operators.
 const BATCHES_WAITING: usize = 2;
@@ -229,9 +231,12 @@ impl PartitionStream for FileStream {
     }
 }
 
-/// The batch under folded names, in the types of tables.
+/// The batch under folded names, in the types of tables, and with their one NaN.
 fn as_rows_of_table(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
     let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-    let columns = batch.columns().iter().zip(schema.fields()).map(|(column, field)| cast(column, field.data_type()));
+    let columns = batch.columns().iter().zip(schema.fields()).map(|(column, field)| {
+        let column = cast(column, field.data_type())?;
+        Ok::<ArrayRef, ArrowError>(one_nan(&column).unwrap_or(column))
+    });
     Ok(RecordBatch::try_new_with_options(Arc::clone(schema), columns.collect::<Result<_, _>>()?, &options)?)
 }
