@@ -14,7 +14,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from timing import milliseconds
+from timing import beside_duckdb
 
 import splay
 
@@ -99,10 +99,7 @@ def main() -> None:
         for name, statement in QUESTIONS.items():
             ours, theirs = summary(db.sql(statement).to_arrow()), summary(con.sql(statement).to_arrow_table())
             assert len(ours) == len(theirs) and all(map(lambda a, b: math.isclose(a, b, rel_tol=1e-6), ours, theirs)), name
-            mine = statistics.median(milliseconds(lambda s=statement: db.sql(s).to_arrow(), arguments.repeats))
-            other = statistics.median(milliseconds(lambda s=statement: con.sql(s).to_arrow_table(), arguments.repeats))
-            ratios.append(other / mine)
-            print(f"{name:34} splay {mine:9.1f} ms   duckdb {other:9.1f} ms   {other / mine:6.2f} times", flush=True)
+            ratios.append(beside_duckdb(name, statement, db, con, arguments.repeats))
         print(f"geometric mean of the ten {statistics.geometric_mean(ratios[:10]):.2f} times, of all {statistics.geometric_mean(ratios):.2f} times")
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import duckdb
 import numpy as np
 import pyarrow as pa
-from timing import milliseconds
+from timing import beside_duckdb
 
 import splay
 
@@ -185,10 +185,7 @@ def main() -> None:
         for name, statement in QUESTIONS.items():
             ours, theirs = pa.table(db.sql(statement).to_arrow()), con.sql(statement).to_arrow_table()
             assert are_equal(ours, theirs), name
-            mine = statistics.median(milliseconds(lambda s=statement: db.sql(s).to_arrow(), arguments.repeats))
-            other = statistics.median(milliseconds(lambda s=statement: con.sql(s).to_arrow_table(), arguments.repeats))
-            ratios.append(other / mine)
-            print(f"{name:55} splay {mine:9.1f} ms   duckdb {other:9.1f} ms   {other / mine:6.2f} times", flush=True)
+            ratios.append(beside_duckdb(name, statement, db, con, arguments.repeats))
         print(f"geometric mean {statistics.geometric_mean(ratios):.2f} times, least {min(ratios):.2f}")
 
 

@@ -1,8 +1,8 @@
 //! Lists of constants, as in `IN`: tested by hash, whatever the length of the list.
 //!
 //! The constant holds all values of the list. A run builds the table at its first test and caches it as long as its
-//! constants live. Numbers are found by a bit, or as in a join's lookup table (`rows_by_word.rs`). Values are equal if their bits are, after floats are brought to one form of zero and NaN: so `IN`
-//! finds what a chain of `=` finds.
+//! constants live. Numbers are found by a bit each, or as in a join's lookup table (`rows_by_word.rs`). Values are equal if
+//! their bits are, after floats are brought to one form of zero and NaN: so `IN` finds what a chain of `=` finds.
 //!
 //! The list of a join's keys is a hint: it narrows what is read, and rows that the join leaves out anyway may pass. It is
 //! tested no longer once most rows pass, and not at all if it is long.

@@ -101,7 +101,7 @@ pub(crate) fn gcd(mut one: u64, mut other: u64) -> u64 {
 
 /// The first of some words on the circle of all words, of which null doesn't count, and the distance from it to the last: whole numbers near zero
 /// are close together, with a sign or without. `None` without words, or if they are more than half of the circle apart.
-pub(crate) fn range(words: &[u64], nulls: Option<&NullBuffer>) -> Option<(u64, u64)> {
+fn range(words: &[u64], nulls: Option<&NullBuffer>) -> Option<(u64, u64)> {
     let first = match nulls {
         None => *words.first()?,
         Some(nulls) => words[nulls.valid_indices().next()?],

@@ -224,7 +224,8 @@ fn planned(
     Ok(Expr::WindowFunction(Box::new(WindowFunction { fun, params })))
 }
 
-/// `lag` and `lead` with an offset of each row, or one that may be null, or, of `lead`, beyond nulls, which DataFusion 55.2 counts wrongly; `fill` with the key of its window.
+/// `lag` and `lead` with an offset of each row, or one that may be null, or, of `lead`, beyond nulls, which DataFusion 55.2 counts wrongly; `fill` with
+/// the key of its window.
 fn shifted(window: &RawWindowExpr, name: &str, marker: Option<&MarkerArguments>) -> Result<Option<Expr>> {
     // DataFusion's take literals alone, and a null, which a parameter may be, for an offset of 1.
     let is_computed = window.args.iter().skip(1).any(|argument| !argument.column_refs().is_empty())

@@ -469,8 +469,8 @@ fn is_cross(join: &Join) -> Result<bool, UnsupportedExpr> {
     Ok(join.join_type == JoinType::Inner && !has_condition && literal_columns(&join.right)?.is_none())
 }
 
-/// Inner joins in an order in which more of them have keys, as DataFusion puts them: `FROM a, b, c WHERE a.x = c.x AND c.y = b.y` joins `c` before `b`. Equalities that
-/// all alternatives of an `OR` have are keys, too. `None` if no further join would have a key.
+/// Inner joins in an order in which more of them have keys, as DataFusion puts them: `FROM a, b, c WHERE a.x = c.x AND c.y = b.y` joins `c` before `b`.
+/// Equalities that all alternatives of an `OR` have are keys, too. `None` if no further join would have a key.
 fn without_cross_joins(join: &Join, predicate: Option<&Expr>) -> Result<Option<LogicalPlan>, UnsupportedExpr> {
     let Some(before) = cross_joins(join)?.filter(|joins| *joins > 0) else { return Ok(None) };
     let plan = Arc::new(LogicalPlan::Join(join.clone()));

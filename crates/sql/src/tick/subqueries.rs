@@ -108,7 +108,7 @@ impl Recogniser<'_> {
         Ok(TickExpr::In(Box::new(value), Arc::new(ValueList::new(list))))
     }
 
-    /// The value of a correlated query for each row, by its only equality with outer columns.
+    /// The value of a correlated query for each row, by its equalities with outer columns.
     fn value_by_key(&mut self, query: &Subquery, schema: &DFSchema) -> Result<TickExpr, UnsupportedExpr> {
         let ValueOfNoRows { aggregate, value, counts } = of_nothing(&query.subquery)?;
         let correlated = split_correlation(&aggregate.input, schema)?;
