@@ -14,6 +14,7 @@ use arrow::compute::cast;
 use arrow::datatypes::{DataType, DurationNanosecondType, Int64Type, TimeUnit, TimestampNanosecondType};
 use datafusion::common::{Result, ScalarValue, exec_err, plan_err, utils::take_function_args};
 use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility};
+use splay_store::CivilDate;
 
 const NANOSECONDS: DataType = DataType::Timestamp(TimeUnit::Nanosecond, None);
 const DAY: i64 = 86_400_000_000_000;
@@ -178,16 +179,9 @@ fn boundary(unit: &str) -> Result<Box<dyn Fn(i64) -> i64>> {
     })
 }
 
-/// Months since year 0, by the civil calendar: years begin in March, so that the day that leap years add is the last.
+/// Months since year 0, by the civil calendar.
 fn months_of(time: i64) -> i64 {
-    // Days since 0000-03-01.
-    let days = time.div_euclid(DAY) + 719_468;
-    let (era, day) = (days.div_euclid(146_097), days.rem_euclid(146_097));
-    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
-    let day_of_year = day - (365 * year + year / 4 - year / 100);
-    // From March.
-    let month = (5 * day_of_year + 2) / 153;
-    (era * 400 + year) * 12 + month + 2
+    CivilDate::of(time.div_euclid(DAY)).months()
 }
 
 #[cfg(test)]

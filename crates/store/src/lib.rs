@@ -52,6 +52,7 @@ pub mod background;
 mod backup;
 mod byte_size;
 mod change;
+mod civil;
 mod counted;
 mod csv_rows;
 mod database;
@@ -99,6 +100,7 @@ pub use backup::{Backup, BackupFile, BackupReport, BackupWriter, RESTORE, TableC
 pub use byte_size::ByteSize;
 pub use change::{CommitReport, ExpireReport, of_dates};
 pub use chrono_tz::Tz;
+pub use civil::CivilDate;
 pub use counted::{Counted, Thousands};
 pub use csv_rows::{write_csv_names, write_csv_rows};
 pub use database::{Database, Partition, Table, TableSnapshot};

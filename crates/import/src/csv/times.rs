@@ -5,6 +5,7 @@
 
 use chrono::{DateTime, NaiveDate, NaiveDateTime, NaiveTime, Offset, TimeZone, Timelike};
 use chrono_tz::Tz;
+use splay_store::CivilDate;
 
 const DAY_NS: i64 = 86_400_000_000_000;
 const HOUR_NS: i64 = 3_600_000_000_000;
@@ -127,20 +128,9 @@ impl Zone {
 
 pub(crate) const OUT_OF_RANGE: &str = "the time is outside the years 1677 to 2262";
 
-/// Days since 1970-01-01 (Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms"), or `None` for a day that isn't.
+/// Days since 1970-01-01; `None` for a day that isn't.
 fn days(year: i64, month: i64, day: i64) -> Option<i64> {
-    const LENGTHS: [i64; 12] = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
-    let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
-    let length = LENGTHS.get(usize::try_from(month - 1).ok()?)? + i64::from(leap && month == 2);
-    if !(1..=length).contains(&day) {
-        return None;
-    }
-    let year = if month <= 2 { year - 1 } else { year };
-    let era = year.div_euclid(400);
-    let year_of_era = year - era * 400;
-    let day_of_year = (153 * (if month > 2 { month - 3 } else { month + 9 }) + 2) / 5 + day - 1;
-    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
-    Some(era * 146_097 + day_of_era - 719_468)
+    CivilDate { year, month, day }.days()
 }
 
 /// `count` digits from `at`.

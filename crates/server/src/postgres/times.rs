@@ -2,28 +2,16 @@
 
 use std::io::{Result, Write};
 
+use splay_store::CivilDate;
+
 pub(super) const MICROS_A_DAY: i64 = 86_400_000_000;
 
 /// Days from 1970-01-01 to 2000-01-01, where PostgreSQL begins to count.
 pub(super) const DAYS_TO_2000: i64 = 10_957;
 
-/// Year, month and day of a day since 1970-01-01, by Howard Hinnant's `civil_from_days`
-/// (<https://howardhinnant.github.io/date_algorithms.html>).
-fn civil(days: i64) -> (i64, i64, i64) {
-    let days = days + 719_468;
-    let era = days.div_euclid(146_097);
-    let day_of_era = days.rem_euclid(146_097);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted = (5 * day_of_year + 2) / 153;
-    let (day, month) =
-        (day_of_year - (153 * shifted + 2) / 5 + 1, if shifted < 10 { shifted + 3 } else { shifted - 9 });
-    (year_of_era + era * 400 + i64::from(month <= 2), month, day)
-}
-
 /// `2026-01-02`, or `0044-03-15 BC`.
 pub(super) fn write_date(out: &mut impl Write, days: i64) -> Result<()> {
-    let (year, month, day) = civil(days);
+    let CivilDate { year, month, day } = CivilDate::of(days);
     match year {
         1.. => write!(out, "{year:04}-{month:02}-{day:02}"),
         _ => write!(out, "{:04}-{month:02}-{day:02} BC", 1 - year),
