@@ -13,7 +13,7 @@ use arrow::datatypes::{
 };
 
 use crate::expr::{BinaryOp, Value};
-use crate::vector::vectorized;
+use crate::vector::map_vectorized;
 
 /// The sum, difference or product of whole numbers of one type. `None` for other operations and types, for two constants, for a null constant, and if
 /// a row overflows.
@@ -73,19 +73,12 @@ fn computed<N: WholeNumber>(
     pairs: impl ExactSizeIterator<Item = (N, N)>,
     compute: impl Fn(N, N) -> (N, N),
 ) -> Option<Vec<N>> {
-    let mut results = vec![N::default(); pairs.len()];
-    let marks = vectorized(
-        #[inline(always)]
-        || {
-            let mut marks = N::default();
-            for (result, (left, right)) in results.iter_mut().zip(pairs) {
-                let (value, mark) = compute(left, right);
-                *result = value;
-                marks = marks.with(mark);
-            }
-            marks
-        },
-    );
+    let mut marks = N::default();
+    let results = map_vectorized(pairs, |(left, right)| {
+        let (value, mark) = compute(left, right);
+        marks = marks.with(mark);
+        value
+    });
     (!marks.overflow()).then_some(results)
 }
 

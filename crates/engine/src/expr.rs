@@ -23,8 +23,9 @@ use crate::compare;
 use crate::error::{Error, Result};
 use crate::filter_mask::FilterMask;
 use crate::lookup::LookupTable;
+use crate::number_calls;
 use crate::own_type::{OwnComparison, own_comparison};
-use crate::per_stretch::over_stretches;
+use crate::per_stretch::{ROWS_MIN as STRETCHES_ROWS_MIN, over_stretches};
 use crate::per_text::over_recurring_texts;
 use crate::shift::shifted;
 use crate::value_list::ValueList;
@@ -237,16 +238,20 @@ impl Expr {
                 if let Some(value) = codes::over_known_texts(self, columns, constants)? {
                     return Ok(value);
                 }
-                match self {
-                    Expr::Call(_, _) => match over_stretches(self, columns, constants)? {
-                        Some(value) => Ok(value),
-                        None => match over_recurring_texts(self, columns, constants)? {
-                            Some(value) => Ok(value),
-                            None => self.evaluate_each(columns, constants),
-                        },
-                    },
-                    _ => self.evaluate_each(columns, constants),
+                // Few rows are computed one by one, and their column is read once.
+                if matches!(self, Expr::Call(_, _))
+                    && columns.rows() >= STRETCHES_ROWS_MIN
+                    && let Some(column) = self.only_column()
+                    && let Value::Array(values) = columns.column(column)?
+                {
+                    if let Some(value) = over_stretches(self, column, &values, constants)? {
+                        return Ok(value);
+                    }
+                    if let Some(value) = over_recurring_texts(self, column, &values, constants)? {
+                        return Ok(value);
+                    }
                 }
+                self.evaluate_each(columns, constants)
             }
             Expr::In(expr, list) => {
                 let Expr::Cast(value, wide) = expr.as_ref() else {
@@ -280,6 +285,11 @@ impl Expr {
                     .iter()
                     .map(|argument| argument.evaluate(columns, constants))
                     .collect::<Result<Vec<_>>>()?;
+                if let [Value::Array(numbers)] = arguments.as_slice()
+                    && let Some(computed) = number_calls::computed(function.name(), numbers)
+                {
+                    return Ok(Value::Array(computed));
+                }
                 codes::of_own_texts(&arguments, |arguments| function.call(arguments, columns.rows()))
             }
             Expr::Lookup(table, column, key) => key.evaluate(columns, constants)?.map(|keys| match column {

@@ -26,6 +26,7 @@ mod late;
 mod lookup;
 pub mod moving;
 mod natives;
+mod number_calls;
 mod order;
 mod own_type;
 mod packed_keys;

@@ -1,15 +1,15 @@
-//! Functions of a timestamp, evaluated once for each run of rows in which they can't change.
+//! Functions of a timestamp or a date, evaluated once for each run of rows in which they can't change.
 //!
 //! `extract(hour FROM time)` has one value per hour, `date_trunc('minute', time)` one per minute. The function is
 //! called for the first row of each such interval, and its value is reused for the other rows of the interval,
 //! wherever they are. Rows mostly ascend in time, so adjacent rows share an interval. If there are nearly as many
-//! intervals as rows, each row is evaluated.
+//! intervals as rows, each row is evaluated. Any function of a date alone has one value for each date.
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, PrimitiveArray, UInt32Array};
+use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, Date32Array, PrimitiveArray, UInt32Array};
 use arrow::compute::take;
-use arrow::datatypes::{DataType, TimeUnit, TimestampNanosecondType};
+use arrow::datatypes::{DataType, Date32Type, TimeUnit, TimestampNanosecondType};
 use hashbrown::HashMap;
 
 use crate::error::{Error, Result};
@@ -19,7 +19,7 @@ use crate::expr::{Columns, Expr, Value};
 const ROWS_OF_STRETCH_MIN: usize = 4;
 
 /// Rows from which on stretches are looked for.
-const ROWS_MIN: usize = 64;
+pub(crate) const ROWS_MIN: usize = 64;
 
 /// Since the beginning of 1973 the clocks of all zones have been whole quarters of an hour away from UTC.
 const QUARTERS_FROM: i64 = 94_694_400_000_000_000;
@@ -75,18 +75,27 @@ fn instants(expr: &Expr) -> Option<usize> {
     }
 }
 
-/// The values of a call that reads only instants, evaluated once per stretch of rows; `None` if that isn't known to be exact, or doesn't pay.
-pub(crate) fn over_stretches(expr: &Expr, columns: &dyn Columns, constants: &[ArrayRef]) -> Result<Option<Value>> {
-    if columns.rows() < ROWS_MIN {
+/// The values of a call that reads one column of instants or dates alone, evaluated once per stretch of rows; `None` if that isn't known to be exact, or
+/// doesn't pay.
+pub(crate) fn over_stretches(
+    expr: &Expr,
+    column: usize,
+    values: &ArrayRef,
+    constants: &[ArrayRef],
+) -> Result<Option<Value>> {
+    if values.len() < ROWS_MIN {
         return Ok(None);
     }
-    let Some(column) = expr.only_column() else { return Ok(None) };
+    if let Some(dates) = values.as_primitive_opt::<Date32Type>() {
+        let Some((firsts, of_rows)) = stretches(dates, 1, i64::MIN) else { return Ok(None) };
+        let firsts = firsts.into_iter().map(|first| first.and_then(|date| i32::try_from(date).ok()));
+        return of_firsts(expr, column, Arc::new(Date32Array::from_iter(firsts)), of_rows, constants).map(Some);
+    }
+    let DataType::Timestamp(TimeUnit::Nanosecond, zone) = values.data_type() else { return Ok(None) };
     let is_instant = |expr: &Expr| instants(expr) == Some(column);
     let Some(grain) = grain_of(expr, &is_instant, constants).filter(|grain| (1..i64::MAX).contains(grain)) else {
         return Ok(None);
     };
-    let Value::Array(array) = columns.column(column)? else { return Ok(None) };
-    let DataType::Timestamp(TimeUnit::Nanosecond, zone) = array.data_type() else { return Ok(None) };
     let is_cast = casts_to_zone(expr);
     // Without a zone a cast to one reads a clock, which may be put back.
     if is_cast && zone.is_none() {
@@ -95,13 +104,19 @@ pub(crate) fn over_stretches(expr: &Expr, columns: &dyn Columns, constants: &[Ar
     // Dates of other zones than UTC.
     let is_utc = zone.as_deref().is_none_or(|zone| zone == "UTC") && !is_cast;
     let grain = if grain == DAY && !is_utc { MINUTE } else { grain };
-    let Some((firsts, of_rows)) = stretches(array.as_primitive::<TimestampNanosecondType>(), grain) else {
+    let Some((firsts, of_rows)) = stretches(values.as_primitive::<TimestampNanosecondType>(), grain, QUARTERS_FROM)
+    else {
         return Ok(None);
     };
     let instants = PrimitiveArray::<TimestampNanosecondType>::from_iter(firsts).with_timezone_opt(zone.clone());
-    let first_rows = FirstRows { column, instants: Arc::new(instants) };
+    of_firsts(expr, column, Arc::new(instants), of_rows, constants).map(Some)
+}
+
+/// The values of an expression for one row of each stretch, by the rows' stretches.
+fn of_firsts(expr: &Expr, column: usize, firsts: ArrayRef, of_rows: Vec<u32>, constants: &[ArrayRef]) -> Result<Value> {
+    let first_rows = FirstRows { column, firsts };
     let values = expr.evaluate(&first_rows, constants)?.into_array(first_rows.rows())?;
-    Ok(Some(Value::Array(take(&values, &UInt32Array::from(of_rows), None)?)))
+    Ok(Value::Array(take(&values, &UInt32Array::from(of_rows), None)?))
 }
 
 fn casts_to_zone(expr: &Expr) -> bool {
@@ -111,8 +126,15 @@ fn casts_to_zone(expr: &Expr) -> bool {
 }
 
 /// One instant for each stretch of rows within a grain, null for the stretch of rows without an instant, and the number of each row's stretch; rows
-/// of a stretch needn't be adjacent. `None` if there are many stretches, or in years in which zones may be any distance from UTC.
-fn stretches(instants: &PrimitiveArray<TimestampNanosecondType>, grain: i64) -> Option<(Vec<Option<i64>>, Vec<u32>)> {
+/// of a stretch needn't be adjacent. `None` if there are many stretches, or one of them is before the `earliest` instant.
+fn stretches<T: ArrowPrimitiveType>(
+    instants: &PrimitiveArray<T>,
+    grain: i64,
+    earliest: i64,
+) -> Option<(Vec<Option<i64>>, Vec<u32>)>
+where
+    T::Native: Into<i64>,
+{
     let most = instants.len() / ROWS_OF_STRETCH_MIN;
     let (mut firsts, mut of_rows) = (Vec::new(), Vec::with_capacity(instants.len()));
     let mut add = |first: Option<i64>| {
@@ -132,13 +154,14 @@ fn stretches(instants: &PrimitiveArray<TimestampNanosecondType>, grain: i64) -> 
             of_rows.push(null);
             continue;
         }
-        if !(start..end).contains(instant) {
+        let instant: i64 = (*instant).into();
+        if !(start..end).contains(&instant) {
             start = instant - instant.rem_euclid(grain);
             end = start.checked_add(grain)?;
             stretch = match stretch_by_start.get(&start) {
                 Some(stretch) => *stretch,
-                None if *instant < QUARTERS_FROM => return None,
-                None => *stretch_by_start.entry(start).or_insert(add(Some(*instant))?),
+                None if instant < earliest => return None,
+                None => *stretch_by_start.entry(start).or_insert(add(Some(instant))?),
             };
         }
         of_rows.push(stretch);
@@ -146,22 +169,22 @@ fn stretches(instants: &PrimitiveArray<TimestampNanosecondType>, grain: i64) -> 
     Some((firsts, of_rows))
 }
 
-/// The first row of each stretch; it has only the instant.
+/// The first row of each stretch; it has only the instant or the date.
 struct FirstRows {
     column: usize,
-    instants: ArrayRef,
+    firsts: ArrayRef,
 }
 
 impl Columns for FirstRows {
     fn rows(&self) -> usize {
-        self.instants.len()
+        self.firsts.len()
     }
 
     fn column(&self, position: usize) -> Result<Value> {
         if position != self.column {
             return Err(Error::Unsupported("a second column of instants".to_owned()));
         }
-        Ok(Value::Array(Arc::clone(&self.instants)))
+        Ok(Value::Array(Arc::clone(&self.firsts)))
     }
 }
 

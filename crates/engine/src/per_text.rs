@@ -13,7 +13,7 @@ use arrow::compute::take;
 use crate::aggregate::Texts;
 use crate::codes::unless_refused;
 use crate::error::Result;
-use crate::expr::{Columns, EvaluatedColumns, Expr, Value};
+use crate::expr::{EvaluatedColumns, Expr, Value};
 
 /// Fewest rows for which distinct texts are counted.
 const ROWS_MIN: usize = 1_024;
@@ -31,15 +31,11 @@ const ROW_MIN: Duration = Duration::from_nanos(40);
 /// The values of a call that reads one column of plain texts, computed once per text; `None` if that doesn't pay, or evaluation refuses a text.
 pub(crate) fn over_recurring_texts(
     expr: &Expr,
-    columns: &dyn Columns,
+    column: usize,
+    texts: &ArrayRef,
     constants: &[ArrayRef],
 ) -> Result<Option<Value>> {
-    if columns.rows() < ROWS_MIN {
-        return Ok(None);
-    }
-    let Some(column) = expr.only_column() else { return Ok(None) };
-    let Value::Array(array) = columns.column(column)? else { return Ok(None) };
-    let Some(texts) = array.as_string_opt::<i32>() else { return Ok(None) };
+    let Some(texts) = texts.as_string_opt::<i32>().filter(|texts| texts.len() >= ROWS_MIN) else { return Ok(None) };
     let started = Instant::now();
     if unless_refused(values(expr, column, Arc::new(texts.slice(0, TIMED_ROWS)), constants))?.is_none()
         || started.elapsed() < ROW_MIN * u32::try_from(TIMED_ROWS).unwrap_or(u32::MAX)
@@ -114,7 +110,7 @@ mod tests {
                 let values = call.evaluate(&columns, &[]).unwrap().into_array(texts.len()).unwrap();
                 assert_eq!(&values, &expected, "{different} {nulls}");
                 if different == 7 {
-                    assert!(over_recurring_texts(&call, &columns, &[]).unwrap().is_some());
+                    assert!(over_recurring_texts(&call, 0, &texts, &[]).unwrap().is_some());
                 }
             }
         }

@@ -52,6 +52,13 @@ pub enum Plan {
         /// The aggregates of each group.
         aggregates: Vec<Aggregate>,
     },
+    /// Rows that constants hold: a list of values, or the rows of a plan that ran before.
+    Values {
+        /// The numbers of the constants, one for each column. There is at least one.
+        columns: Vec<usize>,
+        /// How many columns, from the first one on, differ together in all rows; none if rows may be equal.
+        unique: usize,
+    },
     /// Each row of the input with each row of a list; the list isn't empty.
     Cross {
         /// The source of the rows.
@@ -138,7 +145,7 @@ impl Plan {
     #[must_use]
     pub fn inputs(&self) -> &[Plan] {
         match self {
-            Plan::Rows { .. } | Plan::AggregateTable { .. } => &[],
+            Plan::Rows { .. } | Plan::AggregateTable { .. } | Plan::Values { .. } => &[],
             Plan::Union { inputs } => inputs,
             Plan::Aggregate { input, .. }
             | Plan::Cross { input, .. }

@@ -22,6 +22,7 @@ impl Plan {
     pub fn width(&self) -> usize {
         match self {
             Plan::Rows { outputs, .. } | Plan::Project { outputs, .. } => outputs.len(),
+            Plan::Values { columns, .. } => columns.len(),
             Plan::AggregateTable { keys, aggregates, .. } => keys.len() + columns_in(aggregates),
             Plan::Aggregate { keys, aggregates, .. } => keys.len() + columns_in(aggregates),
             Plan::Window { input, calls } => input.width() + calls.len(),
@@ -44,6 +45,8 @@ impl Plan {
 
     fn keep(&mut self, used: &BTreeSet<usize>, null: usize) {
         match self {
+            // Nothing is read for them.
+            Plan::Values { .. } => {}
             Plan::AggregateTable { keys, aggregates, .. } => {
                 if let Some(outputs) = without_unused(keys.len(), aggregates, used, null) {
                     self.project(outputs);

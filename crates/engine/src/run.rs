@@ -138,6 +138,11 @@ fn output_frames(plan: &Plan, context: &ExecutionContext<'_>) -> Result<Vec<Fram
             }
             Ok(all)
         }
+        Plan::Values { columns, .. } => {
+            let columns: Vec<ArrayRef> = columns.iter().map(|column| Arc::clone(&context.constants[*column])).collect();
+            let rows = columns.first().map_or(0, |column| column.len());
+            Ok(vec![Frame::new(columns, rows)])
+        }
         Plan::Cross { input, columns } => cross(&frames(input, context)?, columns, context),
         Plan::Asof { input, .. }
         | Plan::WindowJoin { input, .. }
@@ -182,6 +187,7 @@ pub(crate) fn over_input(plan: &Plan, input: Vec<Frame>, context: &ExecutionCont
 fn output_frame(plan: &Plan, context: &ExecutionContext<'_>) -> Result<Frame> {
     match plan {
         Plan::Rows { .. }
+        | Plan::Values { .. }
         | Plan::Cross { .. }
         | Plan::Asof { .. }
         | Plan::WindowJoin { .. }

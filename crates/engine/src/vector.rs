@@ -33,3 +33,15 @@ fn by_avx2<R>(work: impl FnOnce() -> R) -> R {
 pub(crate) fn vectorized<R>(work: impl FnOnce() -> R) -> R {
     work()
 }
+
+/// The results for some values, in a loop that [`vectorized`] runs. The function must be `#[inline(always)]`, and so must each that it calls.
+#[inline]
+pub(crate) fn map_vectorized<V, R>(values: impl ExactSizeIterator<Item = V>, mut result: impl FnMut(V) -> R) -> Vec<R> {
+    // Filled as it grows: zeros that are overwritten later would be written to memory for nothing.
+    let mut results = Vec::with_capacity(values.len());
+    vectorized(
+        #[inline(always)]
+        || results.extend(values.map(&mut result)),
+    );
+    results
+}

@@ -8,7 +8,7 @@ use arrow::datatypes::{
     TimeUnit, TimestampNanosecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
 
-use crate::vector::vectorized;
+use crate::vector::map_vectorized;
 
 /// Nanoseconds of a day of UTC.
 const DAY: i64 = 86_400_000_000_000;
@@ -20,16 +20,7 @@ pub(crate) fn widen(array: &ArrayRef, to: &DataType) -> Option<ArrayRef> {
         value: impl Fn(F::Native) -> T::Native,
     ) -> Option<ArrayRef> {
         let array = array.as_primitive::<F>();
-        let values = array.values();
-        let mut wide = vec![T::Native::default(); values.len()];
-        vectorized(
-            #[inline(always)]
-            || {
-                for (to, from) in wide.iter_mut().zip(values) {
-                    *to = value(*from);
-                }
-            },
-        );
+        let wide = map_vectorized(array.values().iter(), |from| value(*from));
         Some(Arc::new(PrimitiveArray::<T>::new(wide.into(), array.nulls().cloned())))
     }
     match (array.data_type(), to) {

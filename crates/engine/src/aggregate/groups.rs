@@ -24,7 +24,7 @@ use crate::error::{Error, Result};
 use crate::hashed::{NONE, NumbersByHash, half, hash};
 use crate::parallel;
 use crate::shift::plain;
-use crate::vector::vectorized;
+use crate::vector::map_vectorized;
 
 /// Groups whose key words share an allocation: new groups get new allocations, and existing words are never moved.
 const CHUNK_GROUPS: usize = 1 << 12;
@@ -392,16 +392,7 @@ fn primitive<T: ArrowPrimitiveType>(
 
 /// A word of each value.
 fn converted<V: Copy>(values: &[V], word: impl Fn(&V) -> u64) -> Vec<u64> {
-    let mut words = vec![0; values.len()];
-    vectorized(
-        #[inline(always)]
-        || {
-            for (to, value) in words.iter_mut().zip(values) {
-                *to = word(value);
-            }
-        },
-    );
-    words
+    map_vectorized(values.iter(), word)
 }
 
 /// The words of a column of numbers.

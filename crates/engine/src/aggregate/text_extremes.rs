@@ -4,6 +4,7 @@
 //! codes are compared by the rank of their text in the dictionary, which is computed once for all rows.
 
 use std::any::Any;
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, DictionaryArray, StringArray};
@@ -12,6 +13,9 @@ use arrow::datatypes::Int32Type;
 use super::accumulate::{Accumulator, RowGroups, same};
 use crate::codes::is_same;
 use crate::error::{Error, Result};
+
+/// Bytes by which texts are compared first.
+const START: usize = 8;
 
 /// Least or greatest text of each group.
 #[derive(Debug)]
@@ -58,7 +62,8 @@ impl TextExtreme {
     fn take(&mut self, group: usize, text: &str) {
         let start = start_of(text.as_bytes());
         if let Some(extreme) = &self.values[group] {
-            let order = start.cmp(&self.starts[group]).then_with(|| text.cmp(extreme));
+            let order =
+                start.cmp(&self.starts[group]).then_with(|| of_equal_start(text.as_bytes(), extreme.as_bytes()));
             if order.is_eq() || order.is_gt() != self.greatest {
                 return;
             }
@@ -101,6 +106,15 @@ impl TextExtreme {
                 self.take(group, texts.value(codes[rank - 1] as usize));
             }
         }
+    }
+}
+
+/// The order of texts whose first eight bytes are equal, with zeros behind a shorter one: of two that have no more bytes the shorter one comes first.
+#[inline]
+fn of_equal_start(one: &[u8], other: &[u8]) -> Ordering {
+    match (one.get(START..), other.get(START..)) {
+        (Some(one), Some(other)) if !one.is_empty() && !other.is_empty() => one.cmp(other),
+        _ => one.len().cmp(&other.len()),
     }
 }
 

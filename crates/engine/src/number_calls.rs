@@ -1,0 +1,144 @@
+//! Functions of one number that processors compute for several at once, in place of library functions that are compiled
+//! for any processor and called for each number.
+//!
+//! They give what DataFusion's functions of these names give, to the last bit. What those refuse is left to them, for the
+//! error.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray, PrimitiveArray};
+use arrow::buffer::BooleanBuffer;
+use arrow::datatypes::{DataType, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type};
+
+use crate::vector::map_vectorized;
+
+/// The values of a function of the numbers; `None` if it is another function, of other types, or fails.
+pub(crate) fn computed(function: &str, numbers: &ArrayRef) -> Option<ArrayRef> {
+    macro_rules! float {
+        ($type:ty, $native:ty) => {{
+            let numbers = numbers.as_primitive::<$type>();
+            match function {
+                "floor" => Some(mapped(
+                    numbers,
+                    #[inline(always)]
+                    |value: $native| value.floor(),
+                )),
+                "ceil" => Some(mapped(
+                    numbers,
+                    #[inline(always)]
+                    |value: $native| value.ceil(),
+                )),
+                "trunc" => Some(mapped(
+                    numbers,
+                    #[inline(always)]
+                    |value: $native| if value == 0.0 { 0.0 } else { value.trunc() },
+                )),
+                "abs" => Some(mapped(
+                    numbers,
+                    #[inline(always)]
+                    |value: $native| value.abs(),
+                )),
+                "signum" => Some(mapped(
+                    numbers,
+                    #[inline(always)]
+                    |value: $native| if value == 0.0 { 0.0 } else { value.signum() },
+                )),
+                "sqrt" => {
+                    let has_negative = numbers.values().iter().fold(false, |any, value| any | (*value < 0.0));
+                    (!has_negative).then(|| {
+                        mapped(
+                            numbers,
+                            #[inline(always)]
+                            |value: $native| value.sqrt(),
+                        )
+                    })
+                }
+                "isnan" => {
+                    let values = numbers.values();
+                    let are_nan = BooleanBuffer::collect_bool(values.len(), |row| values[row].is_nan());
+                    Some(Arc::new(BooleanArray::new(are_nan, numbers.nulls().cloned())) as ArrayRef)
+                }
+                _ => None,
+            }
+        }};
+    }
+    macro_rules! whole {
+        ($type:ty, $native:ty) => {{
+            let numbers = numbers.as_primitive::<$type>();
+            let has_least = || numbers.values().iter().fold(false, |any, value| any | (*value == <$native>::MIN));
+            (function == "abs" && !has_least()).then(|| {
+                mapped(
+                    numbers,
+                    #[inline(always)]
+                    |value: $native| value.wrapping_abs(),
+                )
+            })
+        }};
+    }
+    match numbers.data_type() {
+        DataType::Float64 => float!(Float64Type, f64),
+        DataType::Float32 => float!(Float32Type, f32),
+        DataType::Int8 => whole!(Int8Type, i8),
+        DataType::Int16 => whole!(Int16Type, i16),
+        DataType::Int32 => whole!(Int32Type, i32),
+        DataType::Int64 => whole!(Int64Type, i64),
+        _ => None,
+    }
+}
+
+fn mapped<T: ArrowPrimitiveType>(numbers: &PrimitiveArray<T>, result: impl Fn(T::Native) -> T::Native) -> ArrayRef {
+    let results = map_vectorized(
+        numbers.values().iter(),
+        #[inline(always)]
+        |value| result(*value),
+    );
+    Arc::new(PrimitiveArray::<T>::new(results.into(), numbers.nulls().cloned()))
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use arrow::array::{Float32Array, Float64Array, Int32Array, Int64Array, StringArray};
+
+    use super::*;
+
+    #[test]
+    fn functions_of_floats_are_exact() {
+        let values =
+            [0.0, -0.0, 0.4, -0.4, 1.5, -1.5, 2.5, 1e300, f64::INFINITY, f64::NEG_INFINITY, 4503599627370497.5];
+        let array: ArrayRef = Arc::new(Float64Array::from_iter(values.iter().map(|value| Some(*value)).chain([None])));
+        let by: [(&str, fn(f64) -> f64); 5] = [
+            ("floor", f64::floor),
+            ("ceil", f64::ceil),
+            ("trunc", |value| if value == 0.0 { 0.0 } else { value.trunc() }),
+            ("abs", f64::abs),
+            ("signum", |value| if value == 0.0 { 0.0 } else { value.signum() }),
+        ];
+        for (name, function) in by {
+            let results = computed(name, &array).unwrap();
+            let results = results.as_primitive::<Float64Type>();
+            assert!(results.is_null(values.len()));
+            for (row, value) in values.iter().enumerate() {
+                assert_eq!(results.value(row).to_bits(), function(*value).to_bits(), "{name}({value})");
+            }
+        }
+        let squares: ArrayRef = Arc::new(Float32Array::from(vec![Some(9.0), None, Some(-0.0), Some(f32::NAN)]));
+        let roots = computed("sqrt", &squares).unwrap();
+        assert_eq!(roots.as_primitive::<Float32Type>().value(0), 3.0);
+        assert!(roots.is_null(1) && roots.as_primitive::<Float32Type>().value(3).is_nan());
+        let are_nan = computed("isnan", &squares).unwrap();
+        assert_eq!(are_nan.as_boolean().iter().collect::<Vec<_>>(), [Some(false), None, Some(false), Some(true)]);
+    }
+
+    #[test]
+    fn what_fails_and_other_types_are_left_to_others() {
+        let negative: ArrayRef = Arc::new(Float64Array::from(vec![1.0, -1.0]));
+        let least: ArrayRef = Arc::new(Int64Array::from(vec![1, i64::MIN]));
+        let text: ArrayRef = Arc::new(StringArray::from(vec!["1"]));
+        assert!(computed("sqrt", &negative).is_none() && computed("abs", &least).is_none());
+        assert!(computed("abs", &text).is_none() && computed("round", &negative).is_none());
+        let numbers: ArrayRef = Arc::new(Int32Array::from(vec![Some(-7), None, Some(i32::MAX), Some(0)]));
+        let expected: ArrayRef = Arc::new(Int32Array::from(vec![Some(7), None, Some(i32::MAX), Some(0)]));
+        assert_eq!(&computed("abs", &numbers).unwrap(), &expected);
+    }
+}
