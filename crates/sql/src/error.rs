@@ -149,14 +149,12 @@ impl Error {
             }
             DataFusionError::ResourcesExhausted(message) => Error::of_memory(&message, limit_bytes),
             DataFusionError::SQL(error, _) => Error::Statement { message: error.to_string() },
-            DataFusionError::NotImplemented(message) if is_of_a_query(&message) => Error::Statement {
-                message: "a sub-query that reads columns from around it isn't supported in this form: write it as a join, as an \
-                          aggregate, or with LIMIT 1"
-                    .to_owned(),
-            },
+            DataFusionError::NotImplemented(message) if is_of_a_query(&message) => of_query(),
+            DataFusionError::Plan(message) if is_of_own_name(&message) => of_query(),
             DataFusionError::Plan(message) | DataFusionError::NotImplemented(message) => {
                 Error::Statement { message: of_no_signature(&message).unwrap_or_else(|| plain(&message)) }
             }
+            error @ DataFusionError::SchemaError(_, _) if is_of_own_name(&error.to_string()) => of_query(),
             error @ DataFusionError::SchemaError(_, _) => Error::Statement { message: plain(&error.strip_backtrace()) },
             DataFusionError::Shared(shared) => Error::from_shared(&shared, limit_bytes),
             other => Error::while_running(&other),
@@ -268,6 +266,16 @@ fn is_of_values(error: &DataFusionError) -> bool {
 /// Whether a sub-query in an expression remained that no rule plans.
 fn is_of_a_query(message: &str) -> bool {
     message.contains("OuterReferenceColumn") || message.contains("logical expression ScalarSubquery")
+}
+
+/// Whether a name is one that DataFusion gives to a sub-query's rows while it makes a join of it: the sub-query reads columns of rows two levels around it.
+fn is_of_own_name(message: &str) -> bool {
+    message.contains("__correlated_sq_") || message.contains("__scalar_sq_")
+}
+
+fn of_query() -> Error {
+    let message = "a sub-query that reads columns from around it isn't supported in this form: write it as a join, as an aggregate, or with LIMIT 1";
+    Error::Statement { message: message.to_owned() }
 }
 
 /// Whether a regular expression was refused, which DataFusion reports as an internal error.

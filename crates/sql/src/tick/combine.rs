@@ -7,7 +7,6 @@ use arrow::array::{Array, ArrayRef};
 use arrow::datatypes::{DataType, Field, Schema};
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema, JoinType, NullEquality, ScalarValue};
-use datafusion::datasource::source_as_provider;
 use datafusion::error::DataFusionError;
 use datafusion::logical_expr::logical_plan::builder::build_join_schema;
 use datafusion::logical_expr::logical_plan::{Filter, Join, Projection, Subquery, Union};
@@ -15,26 +14,20 @@ use datafusion::logical_expr::utils::{
     check_all_columns_from_schema, conjunction, disjunction, split_binary, split_conjunction, split_conjunction_owned,
 };
 use datafusion::logical_expr::{BinaryExpr, Distinct, Expr, ExprSchemable, LogicalPlan, Operator};
-use datafusion::optimizer::eliminate_cross_join::EliminateCrossJoin;
-use datafusion::optimizer::{OptimizerContext, OptimizerRule};
 use splay_engine::{BinaryOp, Expr as TickExpr, KeyJoin, LookupTable, Plan, ValueList};
 
 use super::asof::as_text;
 use super::convert::{UnsupportedExpr, unknown};
+use super::join_order::in_better_order;
+use super::keys_of_rows::{asks_for_each_row, with_narrowed_queries};
 use super::outer_joins::{with_narrowed_right, with_sides_swapped};
 use super::recognise::{LookupSource, Recogniser, Stage, reads_symbol_alone, types};
+use super::sizes::Size;
 use crate::joins::asof_parts;
 use crate::null_safe_keys::null_safe_pairs;
-use crate::provider::TickTable;
 
 /// Most rows of a list of values.
 const LIST_ROWS_MAX: usize = 10_000;
-
-/// Rows of a table above which a join looks for a smaller side to read first.
-const LARGE_ROWS_MIN: u64 = 1 << 20;
-
-/// The part of a table's rows that a filter is expected to leave, as a divisor.
-const FILTERED_PART: u64 = 4;
 
 pub(super) fn unsupported(error: DataFusionError) -> UnsupportedExpr {
     UnsupportedExpr(error.to_string())
@@ -46,10 +39,13 @@ impl Recogniser<'_> {
         if join.join_type == JoinType::Right {
             return self.stage(&with_sides_swapped(join, Some(predicate))?);
         }
-        if let Some(plan) = without_cross_joins(join, Some(predicate))? {
+        if let Some(plan) = in_better_order(join, Some(predicate))? {
             return self.stage(&plan);
         }
         if is_plain(join, JoinType::Inner)? || is_cross(join)? {
+            if let Some(stage) = self.asked_of_few(join, predicate)? {
+                return Ok(stage);
+            }
             let (mut join, remaining) = narrowed_sides(join, Some(predicate))?;
             // Pairs that fail the rest of the condition needn't be built.
             let (of_pairs, remaining): (Vec<_>, Vec<_>) = remaining.into_iter().partition(is_of_pairs);
@@ -83,6 +79,24 @@ impl Recogniser<'_> {
         self.kept_of_join(stage, remaining, join)
     }
 
+    /// The rows of an inner join that pass conditions, some of which ask queries for each row: if these rows are expected to be few, they are read first, and
+    /// the queries are narrowed to their keys.
+    fn asked_of_few(&mut self, join: &Join, predicate: &Expr) -> Result<Option<Stage>, UnsupportedExpr> {
+        let (mut asking, mut others) = (Vec::new(), Vec::new());
+        for condition in split_conjunction_owned(predicate.clone()) {
+            if asks_for_each_row(&condition)? { asking.push(condition) } else { others.push(condition) }
+        }
+        let (Some(asking), Some(others)) = (conjunction(asking), conjunction(others)) else { return Ok(None) };
+        let (join, remaining) = narrowed_sides(join, Some(&others))?;
+        let rows = with_filter(remaining, &Arc::new(LogicalPlan::Join(join)))?;
+        let Some(narrowed) = with_narrowed_queries(&asking, &rows, true)? else { return Ok(None) };
+        let stage = self.stage(&rows)?;
+        let (columns, _) = self.side(stage, &rows, &[])?;
+        let values = Plan::Values { columns, unique: 0 };
+        self.repeated.push((rows.as_ref().clone(), Some(values.clone())));
+        Ok(Some(Stage::Frame(filtered(values, self.convert(&narrowed, rows.schema())?))))
+    }
+
     /// `INTERSECT` or `EXCEPT` of the rows that pass conditions. Those of the right that don't pass equal no row that does.
     fn filtered_set_operation(
         &mut self,
@@ -103,7 +117,10 @@ impl Recogniser<'_> {
 
     /// The rows of a join that pass conditions over columns of both sides.
     fn kept_of_join(&mut self, stage: Stage, conditions: Vec<Expr>, join: &Join) -> Result<Stage, UnsupportedExpr> {
-        let Some(conditions) = conjunction(conditions) else { return Ok(stage) };
+        let Some(mut conditions) = conjunction(conditions) else { return Ok(stage) };
+        if let Some(narrowed) = with_narrowed_queries(&conditions, &LogicalPlan::Join(join.clone()), false)? {
+            conditions = narrowed;
+        }
         Ok(match stage {
             Stage::Frame(input) => Stage::Frame(filtered(input, self.convert(&conditions, &join.schema)?)),
             Stage::Table { mut scan, columns } => {
@@ -119,7 +136,7 @@ impl Recogniser<'_> {
     /// A join. The left side may have fewer columns than that of the plan.
     pub(super) fn join(&mut self, join: &Join, left: &LogicalPlan) -> Result<Stage, UnsupportedExpr> {
         if std::ptr::eq(left, join.left.as_ref())
-            && let Some(plan) = without_cross_joins(join, None)?
+            && let Some(plan) = in_better_order(join, None)?
         {
             return self.stage(&plan);
         }
@@ -201,9 +218,6 @@ impl Recogniser<'_> {
                 let is_unique = LookupTable::are_unique(&keys);
                 repeats |= !is_unique;
                 (columns.into_iter().map(|column| self.constants.column(column)).collect(), is_unique)
-            }
-            None if is_inner && of_left.is_read_before(of_right) && left_keys.iter().all(|key| is_column(key)) => {
-                return self.with_left_first(join, left, (&left_keys, &right_keys), rest);
             }
             None if !is_inner && of_right.is_large() && !of_left.is_large() => {
                 (self.narrowed_side(join, left, (&left_keys, &right_keys))?, false)
@@ -292,33 +306,6 @@ impl Recogniser<'_> {
             None => join,
         };
         Plan::Join { input: Box::new(stage.into_plan(schema)), join: Box::new(join) }
-    }
-
-    /// An inner join that reads its left side first, because the right side is a large table. Further conditions are over the columns of the join.
-    pub(super) fn with_left_first(
-        &mut self,
-        join: &Join,
-        left: &LogicalPlan,
-        (left_keys, right_keys): (&[&Expr], &[usize]),
-        condition: Option<TickExpr>,
-    ) -> Result<Stage, UnsupportedExpr> {
-        let (left_schema, right_schema) = (join.left.schema(), join.right.schema());
-        let of_left = |key: &&Expr| match key {
-            Expr::Column(column) => left_schema.index_of_column(column).map_err(unsupported),
-            _ => unknown("a join of a large table by something computed of the other"),
-        };
-        let left_keys = left_keys.iter().map(of_left).collect::<Result<Vec<_>, _>>()?;
-        let stage = self.stage(left)?;
-        let (columns, _) = self.side(stage, left, &left_keys)?;
-        let stage = self.stage(&join.right)?;
-        let keys = right_keys.iter().map(|key| TickExpr::Column(*key)).collect();
-        // The left's columns follow those of the right.
-        let (right, left) = (right_schema.fields().len(), left_schema.fields().len());
-        let outputs: Vec<TickExpr> = (right..right + left).chain(0..right).map(TickExpr::Column).collect();
-        let condition = condition.map(|condition| condition.substitute(&outputs));
-        let side = KeyedSide { keys: &left_keys, columns, is_inner: true, condition };
-        let joined = self.with_all(stage, keys, side, right_schema);
-        Ok(Stage::Frame(Plan::Project { input: Box::new(joined), outputs }))
     }
 
     /// The columns of a large right side, of which only the rows with keys of the left are read. The keys of the left are read first.
@@ -469,47 +456,8 @@ fn is_cross(join: &Join) -> Result<bool, UnsupportedExpr> {
     Ok(join.join_type == JoinType::Inner && !has_condition && literal_columns(&join.right)?.is_none())
 }
 
-/// Inner joins in an order in which more of them have keys, as DataFusion puts them: `FROM a, b, c WHERE a.x = c.x AND c.y = b.y` joins `c` before `b`.
-/// Equalities that all alternatives of an `OR` have are keys, too. `None` if no further join would have a key.
-fn without_cross_joins(join: &Join, predicate: Option<&Expr>) -> Result<Option<LogicalPlan>, UnsupportedExpr> {
-    let Some(before) = cross_joins(join)?.filter(|joins| *joins > 0) else { return Ok(None) };
-    let plan = Arc::new(LogicalPlan::Join(join.clone()));
-    let plan = match predicate {
-        Some(predicate) => LogicalPlan::Filter(Filter::try_new(predicate.clone(), plan).map_err(unsupported)?),
-        None => plan.as_ref().clone(),
-    };
-    let ordered = EliminateCrossJoin::new().rewrite(plan, &OptimizerContext::new()).map_err(unsupported)?.data;
-    let mut below = &ordered;
-    while let LogicalPlan::Filter(Filter { input, .. }) | LogicalPlan::Projection(Projection { input, .. }) = below {
-        below = input;
-    }
-    let after = match below {
-        LogicalPlan::Join(join) => cross_joins(join)?,
-        _ => None,
-    };
-    Ok(after.is_some_and(|after| after < before).then_some(ordered))
-}
-
-/// How many inner joins of inner joins have neither a key nor a condition; `None` if one of them is by time.
-fn cross_joins(join: &Join) -> Result<Option<usize>, UnsupportedExpr> {
-    if join.join_type != JoinType::Inner || join.null_equality == NullEquality::NullEqualsNull {
-        return Ok(Some(0));
-    }
-    if asof_parts(join).map_err(unsupported)?.is_some() {
-        return Ok(None);
-    }
-    let mut joins = usize::from(join.on.is_empty() && join.filter.is_none());
-    for side in [&join.left, &join.right] {
-        if let LogicalPlan::Join(join) = side.as_ref() {
-            let Some(below) = cross_joins(join)? else { return Ok(None) };
-            joins += below;
-        }
-    }
-    Ok(Some(joins))
-}
-
 /// What follows from a condition for the rows of one side: of an `OR` whose alternatives all have conditions on that side alone.
-fn implied(condition: &Expr, schema: &DFSchema) -> Result<Option<Expr>, UnsupportedExpr> {
+pub(super) fn implied(condition: &Expr, schema: &DFSchema) -> Result<Option<Expr>, UnsupportedExpr> {
     if !matches!(condition, Expr::BinaryExpr(BinaryExpr { op: Operator::Or, .. })) || !is_of_pairs(condition) {
         return Ok(None);
     }
@@ -618,7 +566,7 @@ pub(super) fn is_of(condition: &Expr, schema: &DFSchema) -> Result<bool, Unsuppo
 }
 
 /// The query of an expression.
-fn query_of(expr: &Expr) -> Option<&Subquery> {
+pub(super) fn query_of(expr: &Expr) -> Option<&Subquery> {
     match expr {
         Expr::ScalarSubquery(query) => Some(query),
         Expr::InSubquery(of) => Some(&of.subquery),
@@ -641,48 +589,6 @@ pub(super) fn with_filter(conditions: Vec<Expr>, side: &Arc<LogicalPlan>) -> Res
 /// Whether a value is in a column of constants.
 fn among(value: TickExpr, list: usize) -> TickExpr {
     TickExpr::In(Box::new(value), Arc::new(ValueList::hint(list)))
-}
-
-/// An estimate, before it is read, of how many rows a side of a join has.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Size {
-    /// Rows of the table; none of any other plan.
-    rows: u64,
-    /// A filter may leave few of them.
-    pub is_filtered: bool,
-}
-
-impl Size {
-    pub(super) fn of(plan: &LogicalPlan) -> Size {
-        match plan {
-            LogicalPlan::SubqueryAlias(alias) => Size::of(&alias.input),
-            LogicalPlan::Projection(projection) => Size::of(&projection.input),
-            LogicalPlan::Filter(filter) => Size { is_filtered: true, ..Size::of(&filter.input) },
-            LogicalPlan::TableScan(scan) => {
-                let table = source_as_provider(&scan.source).ok();
-                let table = table.as_ref().and_then(|provider| provider.downcast_ref::<TickTable>());
-                Size { rows: table.map_or(0, |table| table.snapshot().rows()), is_filtered: false }
-            }
-            _ => Size::default(),
-        }
-    }
-
-    pub(super) fn is_large(self) -> bool {
-        self.rows > LARGE_ROWS_MIN
-    }
-
-    fn expected_rows(self) -> u64 {
-        if self.is_filtered { self.rows / FILTERED_PART } else { self.rows }
-    }
-
-    /// Whether a side of this size is read first, though it is the left one: the right is large, and larger.
-    fn is_read_before(self, right: Size) -> bool {
-        right.is_large() && self.expected_rows() < right.expected_rows()
-    }
-}
-
-fn is_column(expr: &Expr) -> bool {
-    matches!(expr, Expr::Column(_))
 }
 
 /// The side of a join by keys that may repeat: each row is joined with all rows that have its keys.
@@ -711,6 +617,7 @@ pub(super) fn groups_by(plan: &Plan, columns: &[usize]) -> bool {
     match plan {
         Plan::AggregateTable { keys, .. } => (0..keys.len()).all(|key| columns.contains(&key)),
         Plan::Aggregate { keys, .. } => (0..keys.len()).all(|key| columns.contains(&key)),
+        Plan::Values { unique, .. } => *unique > 0 && (0..*unique).all(|key| columns.contains(&key)),
         Plan::Project { input, outputs } => {
             let below = |column: &usize| match outputs.get(*column) {
                 Some(TickExpr::Column(of)) => Some(*of),
@@ -844,6 +751,7 @@ fn of_both_sides<'e>(
 fn constant(expr: &Expr) -> Result<Option<ScalarValue>, UnsupportedExpr> {
     match expr {
         Expr::Literal(value, None) => Ok(Some(value.clone())),
+        Expr::Alias(alias) => constant(&alias.expr),
         Expr::Cast(cast) => {
             let value = constant(&cast.expr)?;
             value.map(|value| value.cast_to(cast.field.data_type()).map_err(unsupported)).transpose()

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, StringArray, new_empty_array, new_null_array};
+use arrow::buffer::Buffer;
 use arrow::compute::{CastOptions, cast_with_options, concat};
 use arrow::datatypes::DataType;
 use datafusion::common::{ScalarValue, not_impl_err};
@@ -37,7 +38,7 @@ impl Constants {
     pub fn fix(&mut self, value: &ScalarValue) -> Option<usize> {
         // The null of a dictionary type has a null key: libraries don't accept null among the values of a dictionary.
         let array = if value.is_null() { new_null_array(&value.data_type(), 1) } else { value.to_array().ok()? };
-        self.sources.push(Source::Fixed(array));
+        self.sources.push(Source::Fixed(with_bytes(array)));
         Some(self.sources.len() - 1)
     }
 
@@ -52,7 +53,7 @@ impl Constants {
         let source = match &self.sources[constant] {
             Source::Fixed(array) => {
                 let value = ScalarValue::try_from_array(array, 0).ok()?;
-                Source::Fixed(cast_value(value, data_type).ok()?.to_array().ok()?)
+                Source::Fixed(with_bytes(cast_value(value, data_type).ok()?.to_array().ok()?))
             }
             Source::Parameter(number, casts) => {
                 let mut casts = casts.clone();
@@ -74,7 +75,7 @@ impl Constants {
         });
         let fixed = fixed.collect::<Option<Vec<_>>>().filter(|fixed| !fixed.is_empty());
         let source = match (fixed.and_then(|fixed| concat(&fixed).ok()), sources.as_slice()) {
-            (Some(values), _) => Source::Fixed(values),
+            (Some(values), _) => Source::Fixed(with_bytes(values)),
             (None, [Source::Side(side, column)]) => Source::Side(*side, *column),
             (None, _) => Source::List(sources),
         };
@@ -84,7 +85,7 @@ impl Constants {
 
     /// Adds a column of constant values.
     pub fn column(&mut self, values: ArrayRef) -> usize {
-        self.sources.push(Source::Fixed(values));
+        self.sources.push(Source::Fixed(with_bytes(values)));
         self.sources.len() - 1
     }
 
@@ -116,7 +117,7 @@ impl Constants {
             if let Source::Side(of, column) = source
                 && *of == side
             {
-                *constant = Arc::clone(&columns[*column]);
+                *constant = with_bytes(Arc::clone(&columns[*column]));
             }
         }
     }
@@ -157,6 +158,20 @@ impl Constants {
     }
 }
 
+/// Texts with a buffer of some bytes, even if all of them are empty. Arrow lets the bytes of such texts be at an address that can't be read, and comparing no
+/// byte there takes a hundred times as long on processors that mask the access (AVX-512) instead of leaving it out.
+fn with_bytes(array: ArrayRef) -> ArrayRef {
+    let Some(texts) = array.as_string_opt::<i32>() else { return array };
+    if !texts.values().is_empty() {
+        return array;
+    }
+    let bytes = Buffer::from_vec(vec![0u8; size_of::<u64>()]);
+    match StringArray::try_new(texts.offsets().clone(), bytes, texts.nulls().cloned()) {
+        Ok(texts) => Arc::new(texts),
+        Err(_) => array,
+    }
+}
+
 fn bind(source: &Source, parameters: &[ScalarValue]) -> Result<ArrayRef, DataFusionError> {
     match source {
         Source::Fixed(array) => Ok(ArrayRef::clone(array)),
@@ -169,7 +184,7 @@ fn bind(source: &Source, parameters: &[ScalarValue]) -> Result<ArrayRef, DataFus
                 }
                 value = cast_value(value, data_type)?;
             }
-            value.to_array()
+            Ok(with_bytes(value.to_array()?))
         }
         Source::Side(_, _) => Ok(new_empty_array(&DataType::Null)),
         Source::List(sources) => {

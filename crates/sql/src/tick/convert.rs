@@ -309,6 +309,16 @@ impl Converter<'_> {
         Ok(TickExpr::Case { branches, otherwise, data_type: result.clone() })
     }
 
+    /// A value, unless it equals another one.
+    fn nullif(&mut self, value: &Expr, other: &Expr, schema: &DFSchema) -> Result<TickExpr, UnsupportedExpr> {
+        let data_type = type_of(value, schema)?;
+        let (value, other) = (self.convert(value, schema)?, self.convert(other, schema)?);
+        let null = self.fix(&ScalarValue::try_from(&data_type).map_err(unsupported)?)?;
+        let is_equal = TickExpr::Binary(BinaryOp::Equal, Box::new(value.clone()), Box::new(other));
+        let branches = vec![(is_equal, null)];
+        Ok(TickExpr::Case { branches, otherwise: Some(Box::new(value)), data_type })
+    }
+
     fn call(&mut self, call: &ScalarFunction, expr: &Expr, schema: &DFSchema) -> Result<TickExpr, UnsupportedExpr> {
         let name = call.func.name();
         let of_operator = operator_call::operator_of(&call.func).filter(|op| *op != Operator::StringConcat);
@@ -322,6 +332,14 @@ impl Converter<'_> {
         check_functions(expr)?;
         if name == "coalesce" && !call.args.iter().any(|arg| may_fail(arg, schema) && !is_arithmetic(arg, schema)) {
             return self.coalesce(&call.args, &type_of(expr, schema)?, schema);
+        }
+        if let ("nullif", [value, other]) = (name, call.args.as_slice())
+            && !may_fail(value, schema)
+            && let (Ok(of), Ok(of_other)) = (value.get_type(schema), other.get_type(schema))
+            && of == of_other
+            && !of.is_floating()
+        {
+            return self.nullif(value, other, schema);
         }
         if call.func.short_circuits() {
             return self.lazy(expr, schema);

@@ -14,9 +14,10 @@ use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
 use datafusion::logical_expr::{Expr, LogicalPlan, lit};
 use splay_engine::{Expr as TickExpr, Plan};
 
-use super::combine::{KeyedSide, Size, equalities, filtered, is_of, literal_columns, unsupported, with_filter};
+use super::combine::{KeyedSide, equalities, filtered, is_of, literal_columns, unsupported, with_filter};
 use super::convert::{UnsupportedExpr, unknown};
 use super::recognise::{Recogniser, Stage, types};
+use super::sizes::Size;
 use super::subqueries::has_one_row;
 use crate::joins::asof_parts;
 
@@ -94,7 +95,7 @@ impl Recogniser<'_> {
         let columns = match listed {
             Some(columns) => columns.into_iter().map(|column| self.constants.column(column)).collect(),
             None if is_large && is_inner && !of_left.is_large() => {
-                return self.with_left_first(join, left, (&[], &[]), condition);
+                return self.stage(&with_sides_swapped(join, None)?);
             }
             None if is_large => return unknown("a join with a large table without an equality"),
             _ => match self.stage(&join.right)? {
@@ -155,19 +156,18 @@ pub(super) fn with_narrowed_right(join: &Join) -> Result<Join, UnsupportedExpr> 
     Ok(Join { right: with_filter(of_right, &join.right)?, filter: conjunction(rest), ..join.clone() })
 }
 
-/// A right join, possibly with a filter above it, as a left join with swapped sides and the columns in their old order.
+/// A join, possibly with a filter above it, with its sides swapped and the columns in their old order: a right join is a left one then.
 pub(super) fn with_sides_swapped(join: &Join, predicate: Option<&Expr>) -> Result<LogicalPlan, UnsupportedExpr> {
     if asof_parts(join).map_err(unsupported)?.is_some() {
         return unknown("a right join by time");
     }
+    let join_type = join.join_type.swap();
     let swapped = Join {
         left: Arc::clone(&join.right),
         right: Arc::clone(&join.left),
         on: join.on.iter().map(|(left, right)| (right.clone(), left.clone())).collect(),
-        join_type: JoinType::Left,
-        schema: Arc::new(
-            build_join_schema(join.right.schema(), join.left.schema(), &JoinType::Left).map_err(unsupported)?,
-        ),
+        join_type,
+        schema: Arc::new(build_join_schema(join.right.schema(), join.left.schema(), &join_type).map_err(unsupported)?),
         ..join.clone()
     };
     let mut plan = LogicalPlan::Join(swapped);

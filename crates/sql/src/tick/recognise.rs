@@ -22,6 +22,7 @@ use splay_store::{DayStart, TableSnapshot, TableSpec};
 use super::combine;
 use super::constants::Constants;
 use super::convert::{Converter, UnsupportedExpr, unknown};
+use super::keys_of_rows::with_narrowed_queries;
 use super::narrow;
 use crate::bounds::may_grow;
 use crate::joins::window_parts;
@@ -95,6 +96,8 @@ pub(super) fn recognise(
         names: names(plan)?,
         keys_repeat,
         assumes_unique: false,
+        repeated: repeated_groups(plan)?,
+        lists: Vec::new(),
     };
     let stage = recogniser.stage(plan)?;
     let mut plan = stage.into_plan(plan.schema());
@@ -183,6 +186,36 @@ pub(super) struct Recogniser<'a> {
     pub(super) keys_repeat: bool,
     /// Whether the plan assumes that they don't repeat.
     pub(super) assumes_unique: bool,
+    /// Plans that the statement reads several times, with their rows once these are a side input.
+    pub(super) repeated: Vec<(LogicalPlan, Option<Plan>)>,
+    /// Queries whose values are lists, with the constants that hold these.
+    pub(super) lists: Vec<(LogicalPlan, usize)>,
+}
+
+/// The groups by keys that occur several times in a statement, like those of a `WITH` that it reads twice.
+fn repeated_groups(plan: &LogicalPlan) -> Result<Vec<(LogicalPlan, Option<Plan>)>, UnsupportedExpr> {
+    let mut groups: Vec<LogicalPlan> = Vec::new();
+    let walked = plan.walk_steps(|node| {
+        let has_keys = match node {
+            LogicalPlan::Aggregate(aggregate) => !aggregate.group_expr.is_empty(),
+            LogicalPlan::Distinct(Distinct::All(_)) => true,
+            _ => false,
+        };
+        if has_keys {
+            groups.push(node.clone());
+        }
+        Ok(TreeNodeRecursion::Continue)
+    });
+    walked.map_err(|error| UnsupportedExpr(error.to_string()))?;
+    let mut seen = HashSet::with_capacity(groups.len());
+    let mut repeated = Vec::new();
+    for group in &groups {
+        let is_known = |(known, _): &(LogicalPlan, Option<Plan>)| known == group;
+        if groups.len() > 1 && !seen.insert(group) && !repeated.iter().any(is_known) {
+            repeated.push((group.clone(), None));
+        }
+    }
+    Ok(repeated)
 }
 
 /// The names of all columns that expressions of a plan read.
@@ -209,6 +242,9 @@ impl Recogniser<'_> {
     }
 
     pub(super) fn stage(&mut self, plan: &LogicalPlan) -> Result<Stage, UnsupportedExpr> {
+        if let Some(values) = self.repeated.iter().find_map(|(read, values)| values.as_ref().filter(|_| read == plan)) {
+            return Ok(Stage::Frame(values.clone()));
+        }
         match plan {
             LogicalPlan::TableScan(scan) => self.scan(scan),
             LogicalPlan::SubqueryAlias(alias) => self.stage(&alias.input),
@@ -225,19 +261,7 @@ impl Recogniser<'_> {
                     Stage::Frame(input) => Stage::Frame(Plan::Project { input: Box::new(input), outputs }),
                 })
             }
-            LogicalPlan::Aggregate(aggregate) => {
-                if let Some(parts) = window_parts(aggregate) {
-                    return self.window_join(&parts, aggregate, plan.schema());
-                }
-                if let [Expr::GroupingSet(sets)] = aggregate.group_expr.as_slice() {
-                    return self.grouping_sets(&aggregate.input, sets, &aggregate.aggr_expr, plan.schema());
-                }
-                self.aggregate(&aggregate.input, &aggregate.group_expr, &aggregate.aggr_expr, &types(plan.schema()))
-            }
-            LogicalPlan::Distinct(Distinct::All(input)) => {
-                let keys: Vec<Expr> = input.schema().columns().into_iter().map(Expr::Column).collect();
-                self.aggregate(input, &keys, &[], &types(plan.schema()))
-            }
+            LogicalPlan::Aggregate(_) | LogicalPlan::Distinct(Distinct::All(_)) => self.groups(plan),
             LogicalPlan::Distinct(Distinct::On(distinct)) => self.distinct_on(distinct),
             LogicalPlan::Window(window) => {
                 let input = self.stage(&window.input)?.into_plan(window.input.schema());
@@ -268,6 +292,51 @@ impl Recogniser<'_> {
             LogicalPlan::Join(join) => self.join(join, &join.left),
             LogicalPlan::Union(union) => self.union(union),
             LogicalPlan::Unnest(unnest) => self.unnest(unnest),
+            LogicalPlan::Values(_) => match combine::literal_columns(plan)? {
+                Some(columns) => {
+                    let columns = columns.into_iter().map(|column| self.constants.column(column)).collect();
+                    Ok(Stage::Frame(Plan::Values { columns, unique: 0 }))
+                }
+                None => unknown("a list of values that aren't literals"),
+            },
+            other => unknown(node_name(other)),
+        }
+    }
+
+    /// The groups of a plan. Groups that the statement reads several times are made once.
+    fn groups(&mut self, plan: &LogicalPlan) -> Result<Stage, UnsupportedExpr> {
+        let Some(number) = self.repeated.iter().position(|(repeated, _)| repeated == plan) else {
+            return self.own_groups(plan);
+        };
+        let groups = self.own_groups(plan)?.into_plan(plan.schema());
+        let width = plan.schema().fields().len();
+        let keys = match plan {
+            LogicalPlan::Aggregate(aggregate) => aggregate.group_expr.len(),
+            _ => width,
+        };
+        let unique = if combine::groups_by(&groups, &(0..keys).collect::<Vec<_>>()) { keys } else { 0 };
+        let side = self.add_side(groups, plan.schema());
+        let columns = (0..width).map(|column| self.constants.side(side, column)).collect();
+        let values = Plan::Values { columns, unique };
+        self.repeated[number].1 = Some(values.clone());
+        Ok(Stage::Frame(values))
+    }
+
+    fn own_groups(&mut self, plan: &LogicalPlan) -> Result<Stage, UnsupportedExpr> {
+        match plan {
+            LogicalPlan::Aggregate(aggregate) => {
+                if let Some(parts) = window_parts(aggregate) {
+                    return self.window_join(&parts, aggregate, plan.schema());
+                }
+                if let [Expr::GroupingSet(sets)] = aggregate.group_expr.as_slice() {
+                    return self.grouping_sets(&aggregate.input, sets, &aggregate.aggr_expr, plan.schema());
+                }
+                self.aggregate(&aggregate.input, &aggregate.group_expr, &aggregate.aggr_expr, &types(plan.schema()))
+            }
+            LogicalPlan::Distinct(Distinct::All(input)) => {
+                let keys: Vec<Expr> = input.schema().columns().into_iter().map(Expr::Column).collect();
+                self.aggregate(input, &keys, &[], &types(plan.schema()))
+            }
             other => unknown(node_name(other)),
         }
     }
@@ -350,6 +419,8 @@ impl Recogniser<'_> {
         if let LogicalPlan::Join(join) = input {
             return self.filtered_join(predicate, join);
         }
+        let narrowed = with_narrowed_queries(predicate, input, false)?;
+        let predicate = narrowed.as_ref().unwrap_or(predicate);
         let stage = self.stage(input)?;
         let schema = input.schema();
         let Stage::Table { mut scan, columns } = stage else {

@@ -96,16 +96,27 @@ impl Recogniser<'_> {
         if !ValueList::takes(of) || own != *of && !(is_text(&own) && is_text(of)) {
             return unknown(format!("a {own} in a list of {of}"));
         }
+        let known = self.lists.iter().find_map(|(known, list)| (*known == plan).then_some(*list));
+        let list = match known {
+            Some(list) => list,
+            None => self.list_of(plan)?,
+        };
+        Ok(TickExpr::In(Box::new(value), Arc::new(ValueList::new(list))))
+    }
+
+    /// The constant that holds the values of a query of one column.
+    fn list_of(&mut self, plan: LogicalPlan) -> Result<usize, UnsupportedExpr> {
         let output = Arc::clone(plan.schema());
         let stage = match self.stage(&plan)? {
             // Few rows can be held without grouping: the list has each value once anyway.
             stage @ Stage::Table { .. } if self.has_few_rows(&stage) => stage.into_plan(&output),
             Stage::Frame(stage) if groups_by(&stage, &[0]) => stage,
-            _ => self.stage(&LogicalPlan::Distinct(Distinct::All(Arc::new(plan))))?.into_plan(&output),
+            _ => self.stage(&LogicalPlan::Distinct(Distinct::All(Arc::new(plan.clone()))))?.into_plan(&output),
         };
         let side = self.add_side(stage, &output);
         let list = self.constants.side(side, 0);
-        Ok(TickExpr::In(Box::new(value), Arc::new(ValueList::new(list))))
+        self.lists.push((plan, list));
+        Ok(list)
     }
 
     /// The value of a correlated query for each row, by its equalities with outer columns.
