@@ -74,11 +74,15 @@ fn computed<N: WholeNumber>(
     compute: impl Fn(N, N) -> (N, N),
 ) -> Option<Vec<N>> {
     let mut marks = N::default();
-    let results = map_vectorized(pairs, |(left, right)| {
-        let (value, mark) = compute(left, right);
-        marks = marks.with(mark);
-        value
-    });
+    let results = map_vectorized(
+        pairs,
+        #[inline(always)]
+        |(left, right)| {
+            let (value, mark) = compute(left, right);
+            marks = marks.with(mark);
+            value
+        },
+    );
     (!marks.overflow()).then_some(results)
 }
 

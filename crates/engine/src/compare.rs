@@ -116,6 +116,11 @@ fn one_of<N: Number>(values: &ArrayRef, list: &ArrayRef) -> BooleanBuffer {
     if nans.is_empty() { bits } else { &bits | &each(&values, Number::is_nan) }
 }
 
+/// Which floats are NaN; no number of another type is.
+pub(crate) fn are_nan(numbers: &ArrayRef) -> Option<BooleanBuffer> {
+    with_native!(numbers.data_type(), N => Some(each(&natives::<N>(numbers), Number::is_nan)), _ => None)
+}
+
 fn with_each<N: Number>(op: BinaryOp, left: &[N], right: &[N]) -> Option<BooleanBuffer> {
     let less = |one: N, other: N| (one < other) | (other.is_nan() & !one.is_nan());
     let equal = |one: N, other: N| (one == other) | (one.is_nan() & other.is_nan());

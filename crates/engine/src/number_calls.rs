@@ -7,83 +7,61 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray, PrimitiveArray};
-use arrow::buffer::BooleanBuffer;
 use arrow::datatypes::{DataType, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type};
 
+use crate::compare::are_nan;
 use crate::vector::map_vectorized;
 
 /// The values of a function of the numbers; `None` if it is another function, of other types, or fails.
 pub(crate) fn computed(function: &str, numbers: &ArrayRef) -> Option<ArrayRef> {
+    macro_rules! each {
+        ($numbers:expr, $value:ident => $result:expr) => {
+            Some(mapped(
+                $numbers,
+                #[inline(always)]
+                |$value| $result,
+            ))
+        };
+    }
     macro_rules! float {
-        ($type:ty, $native:ty) => {{
-            let numbers = numbers.as_primitive::<$type>();
+        ($type:ty) => {{
+            let floats = numbers.as_primitive::<$type>();
             match function {
-                "floor" => Some(mapped(
-                    numbers,
-                    #[inline(always)]
-                    |value: $native| value.floor(),
-                )),
-                "ceil" => Some(mapped(
-                    numbers,
-                    #[inline(always)]
-                    |value: $native| value.ceil(),
-                )),
-                "trunc" => Some(mapped(
-                    numbers,
-                    #[inline(always)]
-                    |value: $native| if value == 0.0 { 0.0 } else { value.trunc() },
-                )),
-                "abs" => Some(mapped(
-                    numbers,
-                    #[inline(always)]
-                    |value: $native| value.abs(),
-                )),
-                "signum" => Some(mapped(
-                    numbers,
-                    #[inline(always)]
-                    |value: $native| if value == 0.0 { 0.0 } else { value.signum() },
-                )),
-                "sqrt" => {
-                    let has_negative = numbers.values().iter().fold(false, |any, value| any | (*value < 0.0));
-                    (!has_negative).then(|| {
-                        mapped(
-                            numbers,
-                            #[inline(always)]
-                            |value: $native| value.sqrt(),
-                        )
-                    })
-                }
-                "isnan" => {
-                    let values = numbers.values();
-                    let are_nan = BooleanBuffer::collect_bool(values.len(), |row| values[row].is_nan());
-                    Some(Arc::new(BooleanArray::new(are_nan, numbers.nulls().cloned())) as ArrayRef)
-                }
+                "floor" => each!(floats, value => value.floor()),
+                "ceil" => each!(floats, value => value.ceil()),
+                "trunc" => each!(floats, value => if value == 0.0 { 0.0 } else { value.trunc() }),
+                "abs" => each!(floats, value => value.abs()),
+                "signum" => each!(floats, value => if value == 0.0 { 0.0 } else { value.signum() }),
+                "sqrt" if !has(floats, |value| value < 0.0) => each!(floats, value => value.sqrt()),
+                "isnan" => Some(Arc::new(BooleanArray::new(are_nan(numbers)?, floats.nulls().cloned()))),
                 _ => None,
             }
         }};
     }
     macro_rules! whole {
-        ($type:ty, $native:ty) => {{
-            let numbers = numbers.as_primitive::<$type>();
-            let has_least = || numbers.values().iter().fold(false, |any, value| any | (*value == <$native>::MIN));
-            (function == "abs" && !has_least()).then(|| {
-                mapped(
-                    numbers,
-                    #[inline(always)]
-                    |value: $native| value.wrapping_abs(),
-                )
-            })
+        ($type:ty) => {{
+            let whole = numbers.as_primitive::<$type>();
+            let least = <$type as ArrowPrimitiveType>::Native::MIN;
+            match function {
+                "abs" if !has(whole, |value| value == least) => each!(whole, value => value.wrapping_abs()),
+                _ => None,
+            }
         }};
     }
     match numbers.data_type() {
-        DataType::Float64 => float!(Float64Type, f64),
-        DataType::Float32 => float!(Float32Type, f32),
-        DataType::Int8 => whole!(Int8Type, i8),
-        DataType::Int16 => whole!(Int16Type, i16),
-        DataType::Int32 => whole!(Int32Type, i32),
-        DataType::Int64 => whole!(Int64Type, i64),
+        DataType::Float64 => float!(Float64Type),
+        DataType::Float32 => float!(Float32Type),
+        DataType::Int8 => whole!(Int8Type),
+        DataType::Int16 => whole!(Int16Type),
+        DataType::Int32 => whole!(Int32Type),
+        DataType::Int64 => whole!(Int64Type),
         _ => None,
     }
+}
+
+/// Whether a value is one of which the function fails.
+fn has<T: ArrowPrimitiveType>(numbers: &PrimitiveArray<T>, fails: impl Fn(T::Native) -> bool) -> bool {
+    numbers.values().iter().fold(false, |any, value| any | fails(*value))
 }
 
 fn mapped<T: ArrowPrimitiveType>(numbers: &PrimitiveArray<T>, result: impl Fn(T::Native) -> T::Native) -> ArrayRef {

@@ -14,6 +14,7 @@ use hashbrown::HashMap;
 
 use crate::error::{Error, Result};
 use crate::expr::{Columns, Expr, Value};
+use crate::shift::DAY;
 
 /// Average rows of a stretch from which on its first row is evaluated for all of them.
 const ROWS_OF_STRETCH_MIN: usize = 4;
@@ -23,8 +24,6 @@ pub(crate) const ROWS_MIN: usize = 64;
 
 /// Since the beginning of 1973 the clocks of all zones have been whole quarters of an hour away from UTC.
 const QUARTERS_FROM: i64 = 94_694_400_000_000_000;
-
-const DAY: i64 = 86_400_000_000_000;
 
 const MINUTE: i64 = 60_000_000_000;
 

@@ -12,7 +12,8 @@ use splay_store::CivilDate;
 
 use crate::expr::Value;
 
-const DAY: i64 = 86_400_000_000_000;
+/// Nanoseconds of a day of UTC.
+pub(crate) const DAY: i64 = 86_400_000_000_000;
 
 /// The times or dates of `left` plus or minus the intervals of `right`. `None` for other types, for days and months in other zones than UTC, for parts of
 /// a day with dates, and for sums that overflow.

@@ -8,10 +8,8 @@ use arrow::datatypes::{
     TimeUnit, TimestampNanosecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
 
+use crate::shift::DAY;
 use crate::vector::map_vectorized;
-
-/// Nanoseconds of a day of UTC.
-const DAY: i64 = 86_400_000_000_000;
 
 /// Converts numbers to a wider type (floats round to the nearest), and instants in UTC to dates and times of day; `None` for other conversions.
 pub(crate) fn widen(array: &ArrayRef, to: &DataType) -> Option<ArrayRef> {
@@ -20,7 +18,11 @@ pub(crate) fn widen(array: &ArrayRef, to: &DataType) -> Option<ArrayRef> {
         value: impl Fn(F::Native) -> T::Native,
     ) -> Option<ArrayRef> {
         let array = array.as_primitive::<F>();
-        let wide = map_vectorized(array.values().iter(), |from| value(*from));
+        let wide = map_vectorized(
+            array.values().iter(),
+            #[inline(always)]
+            |from| value(*from),
+        );
         Some(Arc::new(PrimitiveArray::<T>::new(wide.into(), array.nulls().cloned())))
     }
     match (array.data_type(), to) {

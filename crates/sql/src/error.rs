@@ -149,12 +149,14 @@ impl Error {
             }
             DataFusionError::ResourcesExhausted(message) => Error::of_memory(&message, limit_bytes),
             DataFusionError::SQL(error, _) => Error::Statement { message: error.to_string() },
-            DataFusionError::NotImplemented(message) if is_of_a_query(&message) => of_query(),
-            DataFusionError::Plan(message) if is_of_own_name(&message) => of_query(),
+            DataFusionError::NotImplemented(message) if is_of_a_query(&message) => unsupported_query(),
+            DataFusionError::Plan(message) if is_of_a_rewritten_query(&message) => unsupported_query(),
             DataFusionError::Plan(message) | DataFusionError::NotImplemented(message) => {
                 Error::Statement { message: of_no_signature(&message).unwrap_or_else(|| plain(&message)) }
             }
-            error @ DataFusionError::SchemaError(_, _) if is_of_own_name(&error.to_string()) => of_query(),
+            error @ DataFusionError::SchemaError(_, _) if is_of_a_rewritten_query(&error.to_string()) => {
+                unsupported_query()
+            }
             error @ DataFusionError::SchemaError(_, _) => Error::Statement { message: plain(&error.strip_backtrace()) },
             DataFusionError::Shared(shared) => Error::from_shared(&shared, limit_bytes),
             other => Error::while_running(&other),
@@ -269,11 +271,11 @@ fn is_of_a_query(message: &str) -> bool {
 }
 
 /// Whether a name is one that DataFusion gives to a sub-query's rows while it makes a join of it: the sub-query reads columns of rows two levels around it.
-fn is_of_own_name(message: &str) -> bool {
+fn is_of_a_rewritten_query(message: &str) -> bool {
     message.contains("__correlated_sq_") || message.contains("__scalar_sq_")
 }
 
-fn of_query() -> Error {
+fn unsupported_query() -> Error {
     let message = "a sub-query that reads columns from around it isn't supported in this form: write it as a join, as an aggregate, or with LIMIT 1";
     Error::Statement { message: message.to_owned() }
 }

@@ -7,7 +7,7 @@ use datafusion::logical_expr::logical_plan::Join;
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan};
 use splay_engine::asof::{Direction, MatchRule};
 use splay_engine::{AsofJoin, BinaryOp, Expr as TickExpr, Plan};
-use splay_store::TableSpec;
+use splay_store::{TableSnapshot, TableSpec};
 
 use super::asof::can_be_key;
 use super::combine::filtered;
@@ -125,11 +125,12 @@ impl Recogniser<'_> {
 
 /// Pairs of a left value and one of a table's plan, if they include the table's time and, if it has one, its symbol, and the table has enough rows.
 fn time_pairs(pairs: &[(Expr, Expr)], left_schema: &DFSchema, table: &LogicalPlan) -> Option<TimePairs> {
-    let PlanTable { spec, rows, names } = stored_table(table)?;
+    let PlanTable { snapshot, names } = stored_table(table)?;
     // Regardless of the rows that a filter removes.
-    if rows < ROWS_MIN {
+    if snapshot.rows() < ROWS_MIN {
         return None;
     }
+    let spec = snapshot.spec().clone();
     let schema = table.schema();
     let name_of = |key: &Expr| match key {
         Expr::Column(key) => names[schema.index_of_column(key).ok()?].clone(),
@@ -153,15 +154,14 @@ fn time_pairs(pairs: &[(Expr, Expr)], left_schema: &DFSchema, table: &LogicalPla
 }
 
 /// The table that a plan reads.
-struct PlanTable {
-    spec: TableSpec,
-    rows: u64,
+pub(super) struct PlanTable {
+    pub snapshot: TableSnapshot,
     /// The table's column behind each column of the plan.
-    names: Vec<Option<String>>,
+    pub names: Vec<Option<String>>,
 }
 
 /// The table that a plan reads, possibly with renamed columns and without some rows.
-fn stored_table(plan: &LogicalPlan) -> Option<PlanTable> {
+pub(super) fn stored_table(plan: &LogicalPlan) -> Option<PlanTable> {
     match plan {
         LogicalPlan::SubqueryAlias(alias) => stored_table(&alias.input),
         LogicalPlan::Filter(filter) => stored_table(&filter.input),
@@ -177,9 +177,9 @@ fn stored_table(plan: &LogicalPlan) -> Option<PlanTable> {
         }
         LogicalPlan::TableScan(scan) => {
             let provider = source_as_provider(&scan.source).ok()?;
-            let table = provider.downcast_ref::<TickTable>()?;
+            let snapshot = provider.downcast_ref::<TickTable>()?.snapshot().clone();
             let names = plan.schema().fields().iter().map(|field| Some(field.name().clone())).collect();
-            Some(PlanTable { spec: table.snapshot().spec().clone(), rows: table.snapshot().rows(), names })
+            Some(PlanTable { snapshot, names })
         }
         _ => None,
     }

@@ -1,6 +1,7 @@
 //! Tick plans of several inputs: joins with the filters above them, joins to a list of values or a small table,
 //! unions.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef};
@@ -82,6 +83,9 @@ impl Recogniser<'_> {
     /// The rows of an inner join that pass conditions, some of which ask queries for each row: if these rows are expected to be few, they are read first, and
     /// the queries are narrowed to their keys.
     fn asked_of_few(&mut self, join: &Join, predicate: &Expr) -> Result<Option<Stage>, UnsupportedExpr> {
+        if !asks_for_each_row(predicate)? {
+            return Ok(None);
+        }
         let (mut asking, mut others) = (Vec::new(), Vec::new());
         for condition in split_conjunction_owned(predicate.clone()) {
             if asks_for_each_row(&condition)? { asking.push(condition) } else { others.push(condition) }
@@ -118,7 +122,9 @@ impl Recogniser<'_> {
     /// The rows of a join that pass conditions over columns of both sides.
     fn kept_of_join(&mut self, stage: Stage, conditions: Vec<Expr>, join: &Join) -> Result<Stage, UnsupportedExpr> {
         let Some(mut conditions) = conjunction(conditions) else { return Ok(stage) };
-        if let Some(narrowed) = with_narrowed_queries(&conditions, &LogicalPlan::Join(join.clone()), false)? {
+        if asks_for_each_row(&conditions)?
+            && let Some(narrowed) = with_narrowed_queries(&conditions, &LogicalPlan::Join(join.clone()), false)?
+        {
             conditions = narrowed;
         }
         Ok(match stage {
@@ -549,24 +555,29 @@ fn is_query(expr: &Expr) -> bool {
     query_of(expr).is_some()
 }
 
-/// Whether a condition reads columns, and all of them are columns of a side. Queries within it read what they refer to around them.
+/// Whether a condition reads columns, and all of them are columns of a side.
 pub(super) fn is_of(condition: &Expr, schema: &DFSchema) -> Result<bool, UnsupportedExpr> {
-    let mut columns = condition.column_refs();
-    let mut outer = Vec::new();
-    let visited = condition.apply(|expr| {
-        outer.extend(query_of(expr).into_iter().flat_map(|query| &query.outer_ref_columns));
-        Ok(TreeNodeRecursion::Continue)
-    });
-    visited.map_err(unsupported)?;
-    columns.extend(outer.into_iter().filter_map(|expr| match expr {
-        Expr::OuterReferenceColumn(_, column) => Some(column),
-        _ => None,
-    }));
+    let columns = columns_of(condition)?;
     Ok(!columns.is_empty() && check_all_columns_from_schema(&columns, schema).map_err(unsupported)?)
 }
 
+/// The columns that a condition reads, and those that queries within it refer to around them.
+pub(super) fn columns_of(condition: &Expr) -> Result<HashSet<&Column>, UnsupportedExpr> {
+    let mut columns = condition.column_refs();
+    let visited = condition.apply(|expr| {
+        let outer = query_of(expr).into_iter().flat_map(|query| &query.outer_ref_columns);
+        columns.extend(outer.filter_map(|expr| match expr {
+            Expr::OuterReferenceColumn(_, column) => Some(column),
+            _ => None,
+        }));
+        Ok(TreeNodeRecursion::Continue)
+    });
+    visited.map_err(unsupported)?;
+    Ok(columns)
+}
+
 /// The query of an expression.
-pub(super) fn query_of(expr: &Expr) -> Option<&Subquery> {
+fn query_of(expr: &Expr) -> Option<&Subquery> {
     match expr {
         Expr::ScalarSubquery(query) => Some(query),
         Expr::InSubquery(of) => Some(&of.subquery),

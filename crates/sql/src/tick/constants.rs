@@ -38,7 +38,7 @@ impl Constants {
     pub fn fix(&mut self, value: &ScalarValue) -> Option<usize> {
         // The null of a dictionary type has a null key: libraries don't accept null among the values of a dictionary.
         let array = if value.is_null() { new_null_array(&value.data_type(), 1) } else { value.to_array().ok()? };
-        self.sources.push(Source::Fixed(with_bytes(array)));
+        self.sources.push(Source::Fixed(array));
         Some(self.sources.len() - 1)
     }
 
@@ -53,7 +53,7 @@ impl Constants {
         let source = match &self.sources[constant] {
             Source::Fixed(array) => {
                 let value = ScalarValue::try_from_array(array, 0).ok()?;
-                Source::Fixed(with_bytes(cast_value(value, data_type).ok()?.to_array().ok()?))
+                Source::Fixed(cast_value(value, data_type).ok()?.to_array().ok()?)
             }
             Source::Parameter(number, casts) => {
                 let mut casts = casts.clone();
@@ -75,7 +75,7 @@ impl Constants {
         });
         let fixed = fixed.collect::<Option<Vec<_>>>().filter(|fixed| !fixed.is_empty());
         let source = match (fixed.and_then(|fixed| concat(&fixed).ok()), sources.as_slice()) {
-            (Some(values), _) => Source::Fixed(with_bytes(values)),
+            (Some(values), _) => Source::Fixed(values),
             (None, [Source::Side(side, column)]) => Source::Side(*side, *column),
             (None, _) => Source::List(sources),
         };
@@ -85,7 +85,7 @@ impl Constants {
 
     /// Adds a column of constant values.
     pub fn column(&mut self, values: ArrayRef) -> usize {
-        self.sources.push(Source::Fixed(with_bytes(values)));
+        self.sources.push(Source::Fixed(values));
         self.sources.len() - 1
     }
 
@@ -154,7 +154,7 @@ impl Constants {
     /// [`Error::Statement`] for a value that doesn't fit its use in the statement.
     pub fn bind(&self, parameters: &[ScalarValue]) -> Result<Vec<ArrayRef>> {
         let refused = |error: DataFusionError| Error::Statement { message: error.to_string() };
-        self.sources.iter().map(|source| bind(source, parameters).map_err(refused)).collect()
+        self.sources.iter().map(|source| bind(source, parameters).map(with_bytes).map_err(refused)).collect()
     }
 }
 
@@ -184,7 +184,7 @@ fn bind(source: &Source, parameters: &[ScalarValue]) -> Result<ArrayRef, DataFus
                 }
                 value = cast_value(value, data_type)?;
             }
-            Ok(with_bytes(value.to_array()?))
+            value.to_array()
         }
         Source::Side(_, _) => Ok(new_empty_array(&DataType::Null)),
         Source::List(sources) => {

@@ -11,15 +11,13 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use arrow::datatypes::DataType;
-use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{Column, JoinType, NullEquality};
+use datafusion::common::{JoinType, NullEquality};
 use datafusion::logical_expr::logical_plan::builder::build_join_schema;
 use datafusion::logical_expr::logical_plan::{Filter, Join, Projection};
 use datafusion::logical_expr::utils::{conjunction, split_binary, split_conjunction};
 use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator};
-use splay_functions::walk::Walk;
 
-use super::combine::{implied, query_of, unsupported};
+use super::combine::{columns_of, implied, unsupported};
 use super::convert::UnsupportedExpr;
 use super::sizes::{Size, distinct_keys};
 use crate::joins::asof_parts;
@@ -308,18 +306,8 @@ impl Graph {
 impl Joins {
     /// The relations whose columns a condition reads; `None` if a column isn't of just one of them.
     fn read_by(&self, condition: &Expr) -> Result<Option<u64>, UnsupportedExpr> {
-        let mut columns: HashSet<Column> = condition.column_refs().into_iter().cloned().collect();
-        let visited = condition.apply(|expr| {
-            let outer = query_of(expr).into_iter().flat_map(|query| &query.outer_ref_columns);
-            columns.extend(outer.filter_map(|outer| match outer {
-                Expr::OuterReferenceColumn(_, column) => Some(column.clone()),
-                _ => None,
-            }));
-            Ok(TreeNodeRecursion::Continue)
-        });
-        visited.map_err(unsupported)?;
         let mut relations = 0;
-        for column in &columns {
+        for column in columns_of(condition)? {
             let mut of = (0..self.relations.len()).filter(|number| self.relations[*number].schema().has_column(column));
             let (Some(relation), None) = (of.next(), of.next()) else { return Ok(None) };
             relations |= 1 << relation;

@@ -8,15 +8,14 @@
 use std::sync::Arc;
 
 use arrow::datatypes::DataType;
-use datafusion::common::{Column, JoinType};
-use datafusion::datasource::source_as_provider;
+use datafusion::common::JoinType;
 use datafusion::logical_expr::logical_plan::{Join, Limit};
 use datafusion::logical_expr::utils::{split_binary, split_conjunction};
 use datafusion::logical_expr::{BinaryExpr, Distinct, Expr, FetchType, LogicalPlan, Operator};
 use splay_store::{Segment, TableSnapshot, sortable};
 
 use super::asof::as_text;
-use crate::provider::TickTable;
+use super::by_time::{PlanTable, stored_table};
 use crate::pushdown::is_text;
 
 /// Rows of a table above which a join looks for a smaller side to read first.
@@ -64,10 +63,8 @@ impl Size {
                 let input = Size::of(&filter.input);
                 Size { rows: input.rows * part_of(&filter.predicate), is_filtered: true, ..input }
             }
-            LogicalPlan::TableScan(scan) => {
-                let table = source_as_provider(&scan.source).ok();
-                let table = table.as_ref().and_then(|provider| provider.downcast_ref::<TickTable>());
-                let table_rows = table.map_or(0, |table| table.snapshot().rows());
+            LogicalPlan::TableScan(_) => {
+                let table_rows = stored_table(plan).map_or(0, |table| table.snapshot.rows());
                 Size { table_rows, ..Size::computed(table_rows as f64) }
             }
             LogicalPlan::Values(values) => Size::computed(values.values.len() as f64),
@@ -140,8 +137,8 @@ impl Size {
 /// How many different keys a join of two sides by equal keys is expected to tell apart.
 pub(super) fn distinct_keys(left: (&LogicalPlan, &Expr), right: (&LogicalPlan, &Expr)) -> f64 {
     let of_side = |(plan, key): (&LogicalPlan, &Expr)| {
-        let rows = Size::of(plan).of;
-        values_of(plan, key).unwrap_or(Values { distinct: rows, are_unique: false, are_texts: false })
+        let unknown = || Values { distinct: Size::of(plan).of, are_unique: false, are_texts: false };
+        values_of(plan, key).unwrap_or_else(unknown)
     };
     let (left, right) = (of_side(left), of_side(right));
     match (left.are_unique, right.are_unique) {
@@ -174,7 +171,8 @@ fn distinct_values(plan: &LogicalPlan, key: &Expr) -> Option<f64> {
 
 fn values_of(plan: &LogicalPlan, key: &Expr) -> Option<Values> {
     let Expr::Column(column) = as_text(key, plan.schema()) else { return None };
-    let (snapshot, name) = stored_column(plan, column)?;
+    let PlanTable { snapshot, mut names } = stored_table(plan)?;
+    let name = names.swap_remove(plan.schema().index_of_column(column).ok()?)?;
     let (rows, spec) = (snapshot.rows() as f64, snapshot.spec());
     let of_key = spec.reference.as_ref().map_or(&[][..], |reference| &reference.key);
     let are_unique = matches!(of_key, [only] if only.eq_ignore_ascii_case(&name));
@@ -223,29 +221,6 @@ fn some_segments(snapshot: &TableSnapshot) -> Vec<Arc<Segment>> {
 fn spread(places: usize, most: usize) -> impl Iterator<Item = usize> {
     let step = places.saturating_sub(1).div_ceil(most.saturating_sub(1)).max(1);
     (0..places.saturating_sub(1)).step_by(step).chain(places.checked_sub(1))
-}
-
-/// The table of which a plan has rows, and the name that a column of the plan has there.
-fn stored_column(plan: &LogicalPlan, column: &Column) -> Option<(TableSnapshot, String)> {
-    let place = plan.schema().index_of_column(column).ok()?;
-    let below = |input: &LogicalPlan| {
-        let (qualifier, field) = input.schema().qualified_field(place);
-        stored_column(input, &Column::new(qualifier.cloned(), field.name()))
-    };
-    match plan {
-        LogicalPlan::SubqueryAlias(alias) => below(&alias.input),
-        LogicalPlan::Filter(filter) => below(&filter.input),
-        LogicalPlan::Projection(projection) => match projection.expr.get(place)?.clone().unalias() {
-            Expr::Column(column) => stored_column(&projection.input, &column),
-            _ => None,
-        },
-        LogicalPlan::TableScan(scan) => {
-            let provider = source_as_provider(&scan.source).ok()?;
-            let table = provider.downcast_ref::<TickTable>()?;
-            Some((table.snapshot().clone(), column.name.clone()))
-        }
-        _ => None,
-    }
 }
 
 /// The part of the rows for which a condition holds.
