@@ -166,7 +166,11 @@ enum Entries {
     /// For words in a small range: a bit for each distance, and an unset one behind the greatest.
     Bits(Units, BooleanBuffer),
     Decimals(HashSet<i128>),
-    Texts(HashSet<Box<str>>),
+    /// The empty text stands apart: an empty `Box<str>` has no bytes that can be read, and comparing with it is slow.
+    Texts {
+        has_empty: bool,
+        others: HashSet<Box<str>>,
+    },
 }
 
 /// A bit set for words in a small range; `None` for other words.
@@ -189,7 +193,11 @@ impl ListTable {
             _ => Arc::clone(list),
         };
         let entries = match list.data_type() {
-            DataType::Utf8 => Entries::Texts(list.as_string::<i32>().iter().flatten().map(Box::from).collect()),
+            DataType::Utf8 => {
+                let texts = || list.as_string::<i32>().iter().flatten();
+                let others = texts().filter(|text| !text.is_empty()).map(Box::from).collect();
+                Entries::Texts { has_empty: texts().any(str::is_empty), others }
+            }
             DataType::Decimal128(_, _) => {
                 Entries::Decimals(list.as_primitive::<Decimal128Type>().iter().flatten().collect())
             }
@@ -227,11 +235,10 @@ impl ListTable {
             return Ok(take(&of_texts, coded.keys(), None)?.as_boolean().clone());
         }
         let is_in_list = match &self.entries {
-            Entries::Texts(texts) => {
+            Entries::Texts { has_empty, others } => {
                 let values = values.as_string::<i32>();
-                BooleanBuffer::collect_bool(values.len(), |row| {
-                    values.is_valid(row) && texts.contains(values.value(row))
-                })
+                let is_listed = |text: &str| if text.is_empty() { *has_empty } else { others.contains(text) };
+                BooleanBuffer::collect_bool(values.len(), |row| values.is_valid(row) && is_listed(values.value(row)))
             }
             Entries::Decimals(decimals) => {
                 let values = values.as_primitive::<Decimal128Type>().values();
