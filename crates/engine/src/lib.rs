@@ -65,6 +65,7 @@ pub use frame::SortKey;
 pub use join::{AsofJoin, KeyJoin, WindowJoin};
 pub use lookup::LookupTable;
 pub use own_type::{OwnComparison, own_comparison};
+pub use per_run::release;
 pub use plan::{Bound, Plan, Scan};
 pub use progress::Progress;
 pub use reads::{ReadStats, Reads, value_bytes};
