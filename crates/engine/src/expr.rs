@@ -505,10 +505,12 @@ impl BinaryOp {
                 Some(compared) => compared,
                 None => Arc::new(left.with_datum(|l| right.with_datum(|r| comparison(l, r)))?),
             },
-            None => match arithmetic::whole_numbers(self, left, right) {
-                Some(computed) => computed,
-                None => left.with_datum(|l| right.with_datum(|r| self.kernel(l, r, left, right)))?,
-            },
+            None => {
+                match arithmetic::whole_numbers(self, left, right).or_else(|| arithmetic::decimals(self, left, right)) {
+                    Some(computed) => computed,
+                    None => left.with_datum(|l| right.with_datum(|r| self.kernel(l, r, left, right)))?,
+                }
+            }
         };
         Ok(if both_scalar { Value::Scalar(result) } else { Value::Array(result) })
     }

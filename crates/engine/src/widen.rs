@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, PrimitiveArray};
 use arrow::datatypes::{
-    DataType, Date32Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, Time64NanosecondType,
-    TimeUnit, TimestampNanosecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+    DataType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
+    Time64NanosecondType, TimeUnit, TimestampNanosecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
 
 use crate::shift::DAY;
@@ -44,6 +44,20 @@ pub(crate) fn widen(array: &ArrayRef, to: &DataType) -> Option<ArrayRef> {
         (DataType::UInt8, DataType::UInt64) => into::<UInt8Type, UInt64Type>(array, u64::from),
         (DataType::UInt16, DataType::UInt64) => into::<UInt16Type, UInt64Type>(array, u64::from),
         (DataType::UInt32, DataType::UInt64) => into::<UInt32Type, UInt64Type>(array, u64::from),
+        (DataType::Int8, DataType::Int32) => into::<Int8Type, Int32Type>(array, i32::from),
+        (DataType::Int16, DataType::Int32) => into::<Int16Type, Int32Type>(array, i32::from),
+        (DataType::Decimal128(_, scale), DataType::Float64) => {
+            // As Arrow does it. A number of 64 bits is converted by one instruction.
+            let divisor = 10f64.powi(i32::from(*scale));
+            into::<Decimal128Type, Float64Type>(
+                array,
+                #[inline(always)]
+                |number| match i64::try_from(number) {
+                    Ok(word) => word as f64 / divisor,
+                    Err(_) => number as f64 / divisor,
+                },
+            )
+        }
         (DataType::Timestamp(TimeUnit::Nanosecond, zone), DataType::Time64(TimeUnit::Nanosecond)) if is_utc(zone) => {
             into::<TimestampNanosecondType, Time64NanosecondType>(array, |instant| instant.rem_euclid(DAY))
         }
@@ -61,21 +75,34 @@ fn is_utc(zone: &Option<Arc<str>>) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use arrow::array::{Float32Array, Int32Array, Int64Array, TimestampNanosecondArray, UInt64Array};
+    use arrow::array::{
+        Decimal128Array, Float32Array, Int8Array, Int32Array, Int64Array, TimestampNanosecondArray, UInt64Array,
+    };
     use arrow::compute::cast;
 
     use super::*;
 
     #[test]
     fn wide_numbers_are_those_of_the_general_conversion() {
-        let arrays: [ArrayRef; 4] = [
+        let decimals = [
+            Some(0),
+            Some(-5),
+            None,
+            Some(i128::from(i64::MAX)),
+            Some(i128::from(i64::MIN) - 1),
+            Some(10i128.pow(37) + 1),
+        ];
+        let decimals = Decimal128Array::from(decimals.to_vec()).with_precision_and_scale(38, 7).unwrap();
+        let arrays: [ArrayRef; 6] = [
             Arc::new(Int32Array::from(vec![Some(i32::MIN), None, Some(-1), Some(i32::MAX)])),
             Arc::new(Int64Array::from(vec![Some(i64::MIN), Some((1 << 53) + 1), None, Some(i64::MAX)])),
             Arc::new(UInt64Array::from(vec![0, (1 << 53) + 3, u64::MAX])),
             Arc::new(Float32Array::from(vec![f32::MIN_POSITIVE, -0.0, f32::INFINITY, f32::MAX])),
+            Arc::new(decimals),
+            Arc::new(Int8Array::from(vec![Some(i8::MIN), None, Some(i8::MAX)])),
         ];
         for array in &arrays {
-            for to in [DataType::Float64, DataType::Int64, DataType::UInt64] {
+            for to in [DataType::Float64, DataType::Int32, DataType::Int64, DataType::UInt64] {
                 if let Some(wide) = widen(array, &to) {
                     assert_eq!(&wide, &cast(array, &to).unwrap(), "{} to {to}", array.data_type());
                 }

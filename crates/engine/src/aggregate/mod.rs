@@ -90,6 +90,21 @@ impl Aggregate {
         Aggregate { function, arguments, filter: None, data_type, pivot: None }
     }
 
+    /// Whether the two have the same result, given which constants are `same`.
+    #[must_use]
+    pub fn is_same_by(&self, other: &Aggregate, same: &dyn Fn(usize, usize) -> bool) -> bool {
+        self.function == other.function
+            && self.data_type == other.data_type
+            && self.arguments.len() == other.arguments.len()
+            && self.arguments.iter().zip(&other.arguments).all(|(one, other)| one.is_same_by(other, same))
+            && match (&self.filter, &other.filter) {
+                (Some(one), Some(other)) => one.is_same_by(other, same),
+                (one, other) => one.is_none() && other.is_none(),
+            }
+            && self.pivot.is_none()
+            && other.pivot.is_none()
+    }
+
     /// How many columns it has.
     #[must_use]
     pub fn width(&self) -> usize {
