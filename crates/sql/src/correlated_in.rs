@@ -15,7 +15,7 @@ use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema, ExprSchema, Result, ScalarValue, plan_err};
 use datafusion::functions_aggregate::expr_fn::{bool_or, count};
 use datafusion::logical_expr::expr::{Exists, InSubquery};
-use datafusion::logical_expr::logical_plan::{Filter, Subquery};
+use datafusion::logical_expr::logical_plan::{Distinct, Filter, Subquery};
 use datafusion::logical_expr::{BinaryExpr, Expr, LogicalPlan, LogicalPlanBuilder, Operator, lit, when};
 use splay_functions::walk::Walk;
 
@@ -109,8 +109,64 @@ fn no_row_may_equal(membership: &InSubquery, schema: &DFSchema) -> Result<Expr> 
     Ok(Expr::Exists(Exists { subquery, negated: true }))
 }
 
+/// A predicate in which each `x IN (SELECT y …)` of a query that reads columns from around it is `EXISTS (SELECT … WHERE … AND y = x)`, for a plan that
+/// knows only this one. Where null isn't as good as false, and of queries that do more than select, it stays.
+pub(crate) fn as_exists(predicate: &Expr, schema: &DFSchema) -> Result<Expr> {
+    match predicate {
+        Expr::BinaryExpr(BinaryExpr { left, op: op @ (Operator::And | Operator::Or), right }) => {
+            let (left, right) = (as_exists(left, schema)?, as_exists(right, schema)?);
+            Ok(Expr::BinaryExpr(BinaryExpr::new(Box::new(left), *op, Box::new(right))))
+        }
+        Expr::InSubquery(membership) if !membership.negated && is_correlated(membership) => {
+            Ok(exists_equal(membership, schema)?.unwrap_or_else(|| predicate.clone()))
+        }
+        other => Ok(other.clone()),
+    }
+}
+
+/// Whether a row of a membership's query has the value looked for, as a condition on the rows that its select list reads; `None` if that isn't all.
+fn exists_equal(membership: &InSubquery, schema: &DFSchema) -> Result<Option<Expr>> {
+    let mut plan = membership.subquery.subquery.as_ref();
+    let mut value = Expr::Column(plan.schema().columns().swap_remove(0));
+    let filter = loop {
+        let below: Vec<Expr> = match plan {
+            LogicalPlan::Projection(projection) => projection.expr.iter().map(|expr| expr.clone().unalias()).collect(),
+            LogicalPlan::SubqueryAlias(alias) => alias.input.schema().columns().into_iter().map(Expr::Column).collect(),
+            LogicalPlan::Distinct(Distinct::All(input)) => {
+                plan = input;
+                continue;
+            }
+            LogicalPlan::Filter(filter) => break filter,
+            _ => return Ok(None),
+        };
+        let of = plan.schema();
+        value = value
+            .transform_up(|part| match part {
+                Expr::Column(column) => Ok(Transformed::yes(below[of.index_of_column(&column)?].clone())),
+                other => Ok(Transformed::no(other)),
+            })?
+            .data;
+        plan = plan.inputs()[0];
+    };
+    if value.is_volatile() || value.contains_outer() {
+        return Ok(None);
+    }
+    let (outer, outer_ref_columns) = as_outer(membership, schema)?;
+    let rows = Filter::try_new(filter.predicate.clone().and(value.eq(outer)), Arc::clone(&filter.input))?;
+    let spans = membership.subquery.spans.clone();
+    let subquery = Subquery { subquery: Arc::new(LogicalPlan::Filter(rows)), outer_ref_columns, spans };
+    Ok(Some(Expr::Exists(Exists { subquery, negated: false })))
+}
+
 /// The comparison of a row of a membership's query with the value looked for, and the outer columns that both read.
 fn equality(membership: &InSubquery, schema: &DFSchema) -> Result<(Expr, Vec<Expr>)> {
+    let (outer, outer_ref_columns) = as_outer(membership, schema)?;
+    let value = Expr::Column(membership.subquery.subquery.schema().columns().swap_remove(0));
+    Ok((value.eq(outer), outer_ref_columns))
+}
+
+/// The value looked for as the query of a membership reads it, and the outer columns that both read.
+fn as_outer(membership: &InSubquery, schema: &DFSchema) -> Result<(Expr, Vec<Expr>)> {
     let InSubquery { expr, subquery, .. } = membership;
     let mut outer_ref_columns = subquery.outer_ref_columns.clone();
     let outer = expr.as_ref().clone().transform_up(|part| match part {
@@ -124,8 +180,7 @@ fn equality(membership: &InSubquery, schema: &DFSchema) -> Result<(Expr, Vec<Exp
         }
         other => Ok(Transformed::no(other)),
     })?;
-    let value = Expr::Column(subquery.subquery.schema().columns().swap_remove(0));
-    Ok((value.eq(outer.data), outer_ref_columns))
+    Ok((outer.data, outer_ref_columns))
 }
 
 /// The memberships within a predicate whose null isn't as good as false: all but those that are conditions by themselves.

@@ -1,6 +1,7 @@
 //! Queries as values, where DataFusion 55.2 has no plan for them or a wrong one.
 //!
-//! - `EXISTS (…)` in a select list, in what is aggregated or sorted: `(SELECT count(*) > 0 FROM …)`. DataFusion plans it as a condition of `WHERE` alone.
+//! - `EXISTS (…)` in a select list, in what is aggregated or sorted: `(SELECT count(*) > 0 FROM …)`. DataFusion plans it as a condition of `WHERE` alone, and
+//!   there of a query that reads no columns from around it compares all rows with all of the query's.
 //! - `EXISTS (SELECT max(x) FROM …)` of a query that always has a row is true. DataFusion looks for the rows that are aggregated.
 //! - `x IN (SELECT …)` of a query that reads columns from around it, as a value (`correlated_in.rs`).
 //! - `(SELECT time FROM …)` is null where the query gives no row, also if its column has no nulls. DataFusion takes the column's word for it, so that
@@ -60,7 +61,10 @@ fn rewritten(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         Expr::InSubquery(membership) if has_values && is_correlated(&membership) => {
             membership_value(&membership, &schema).map(Transformed::yes)
         }
-        Expr::Exists(exists) if has_values => is_any(&exists).map(Transformed::yes),
+        // As a condition, too, DataFusion compares all rows with all rows of the query.
+        Expr::Exists(exists) if has_values || exists.subquery.outer_ref_columns.is_empty() => {
+            is_any(&exists).map(|query| Transformed::yes(Expr::ScalarSubquery(query)))
+        }
         Expr::ScalarSubquery(query) => match may_be_missing(&query)? {
             true => or_null(query).map(Transformed::yes),
             false => Ok(Transformed::no(Expr::ScalarSubquery(query))),
@@ -70,8 +74,8 @@ fn rewritten(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     node.rewrite_expressions(|expr| named(expr, &names, |expr| expr.transform_down(value)))
 }
 
-/// Whether a query returns a row, as a scalar sub-query.
-fn is_any(exists: &Exists) -> Result<Expr> {
+/// Whether a query returns a row, or none if that is asked for, as a query of one value.
+pub(crate) fn is_any(exists: &Exists) -> Result<Subquery> {
     let rows = LogicalPlanBuilder::from(some_rows(&exists.subquery.subquery)?.clone());
     let rows = match exists.subquery.outer_ref_columns.is_empty() {
         true => rows.limit(0, Some(1))?,
@@ -83,7 +87,7 @@ fn is_any(exists: &Exists) -> Result<Expr> {
         .aggregate(Vec::<Expr>::new(), [count(lit(1i64)).alias("rows")])?
         .project([is_any.alias("is_any")])?
         .build()?;
-    Ok(Expr::ScalarSubquery(Subquery { subquery: Arc::new(plan), ..exists.subquery.clone() }))
+    Ok(Subquery { subquery: Arc::new(plan), ..exists.subquery.clone() })
 }
 
 /// The rows of a query without steps that only change their number or order, as long as one row remains.

@@ -125,32 +125,22 @@ impl Recogniser<'_> {
 
 /// Pairs of a left value and one of a table's plan, if they include the table's time and, if it has one, its symbol, and the table has enough rows.
 fn time_pairs(pairs: &[(Expr, Expr)], left_schema: &DFSchema, table: &LogicalPlan) -> Option<TimePairs> {
-    let PlanTable { snapshot, names } = stored_table(table)?;
-    // Regardless of the rows that a filter removes.
-    if snapshot.rows() < ROWS_MIN {
-        return None;
-    }
-    let spec = snapshot.spec().clone();
-    let schema = table.schema();
-    let name_of = |key: &Expr| match key {
-        Expr::Column(key) => names[schema.index_of_column(key).ok()?].clone(),
-        _ => None,
-    };
-    let is_of = |column: &str, key: &Expr| name_of(key).is_some_and(|name| name.eq_ignore_ascii_case(column));
-    let time = pairs.iter().position(|(_, key)| is_of(&spec.time, key))?;
-    let has_symbol = spec.symbol.as_deref().is_none_or(|symbol| pairs.iter().any(|(_, key)| is_of(symbol, key)));
+    let (schema, table) = (table.schema(), searched_table(table)?);
+    let time = pairs.iter().position(|(_, key)| table.is_time(key, schema))?;
     let left_type = pairs[time].0.get_type(left_schema).ok()?;
-    if !has_symbol || !matches!(left_type, DataType::Timestamp(TimeUnit::Nanosecond, _)) {
+    if !pairs.iter().any(|(_, key)| table.settles_symbol(key, schema))
+        || !matches!(left_type, DataType::Timestamp(TimeUnit::Nanosecond, _))
+    {
         return None;
     }
     // Equalities that can't be keys of the search are evaluated on the pairs that it finds.
     let is_key = |(_, key): &(Expr, Expr)| {
-        name_of(key).is_some() && key.get_type(schema).is_ok_and(|data_type| can_be_key(&data_type))
+        table.column_of(key, schema).is_some() && key.get_type(schema).is_ok_and(|data_type| can_be_key(&data_type))
     };
     let mut others = pairs.to_vec();
     let time = others.remove(time);
     let (keys, compared) = others.into_iter().partition(is_key);
-    Some(TimePairs { spec, time, keys, compared })
+    Some(TimePairs { spec: table.snapshot.spec().clone(), time, keys, compared })
 }
 
 /// The table that a plan reads.
@@ -158,6 +148,33 @@ pub(super) struct PlanTable {
     pub snapshot: TableSnapshot,
     /// The table's column behind each column of the plan.
     pub names: Vec<Option<String>>,
+}
+
+impl PlanTable {
+    /// The table's column that a key over the plan's columns is.
+    fn column_of(&self, key: &Expr, schema: &DFSchema) -> Option<&str> {
+        match key {
+            Expr::Column(key) => self.names[schema.index_of_column(key).ok()?].as_deref(),
+            _ => None,
+        }
+    }
+
+    /// Whether a key is the table's time.
+    pub fn is_time(&self, key: &Expr, schema: &DFSchema) -> bool {
+        self.column_of(key, schema).is_some_and(|column| column.eq_ignore_ascii_case(&self.snapshot.spec().time))
+    }
+
+    /// Whether rows with a value of a key have one symbol: the key is the symbol, or there is none.
+    pub fn settles_symbol(&self, key: &Expr, schema: &DFSchema) -> bool {
+        let symbol = self.snapshot.spec().symbol.as_deref();
+        symbol
+            .is_none_or(|symbol| self.column_of(key, schema).is_some_and(|column| column.eq_ignore_ascii_case(symbol)))
+    }
+}
+
+/// The table that a plan reads, if it has enough rows, regardless of those that a filter removes, to be searched along its order.
+pub(super) fn searched_table(plan: &LogicalPlan) -> Option<PlanTable> {
+    stored_table(plan).filter(|table| table.snapshot.rows() >= ROWS_MIN)
 }
 
 /// The table that a plan reads, possibly with renamed columns and without some rows.

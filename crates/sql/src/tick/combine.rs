@@ -21,7 +21,7 @@ use super::asof::as_text;
 use super::convert::{UnsupportedExpr, unknown};
 use super::join_order::in_better_order;
 use super::keys_of_rows::{asks_for_each_row, with_narrowed_queries};
-use super::outer_joins::{with_narrowed_right, with_sides_swapped};
+use super::outer_joins::{with_inner_joins, with_narrowed_right, with_sides_swapped};
 use super::recognise::{LookupSource, Recogniser, Stage, reads_symbol_alone, types};
 use super::sizes::Size;
 use crate::joins::asof_parts;
@@ -37,6 +37,8 @@ pub(super) fn unsupported(error: DataFusionError) -> UnsupportedExpr {
 impl Recogniser<'_> {
     /// A filter over a join. Conditions that read only the left side filter its rows before the join.
     pub(super) fn filtered_join(&mut self, predicate: &Expr, join: &Join) -> Result<Stage, UnsupportedExpr> {
+        let inner = with_inner_joins(join, &split_conjunction_owned(predicate.clone()))?;
+        let join = inner.as_ref().unwrap_or(join);
         if join.join_type == JoinType::Right {
             return self.stage(&with_sides_swapped(join, Some(predicate))?);
         }

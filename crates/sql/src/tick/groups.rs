@@ -13,6 +13,7 @@ use splay_store::TableSpec;
 use super::aggregates::AggregateOf;
 use super::convert::{UnsupportedExpr, unknown, without_decoding};
 use super::recognise::{KEYS_MAX, Recogniser, Stage};
+use super::shared_aggregates::SharedAggregates;
 use crate::joins::asof_parts;
 
 impl Recogniser<'_> {
@@ -55,11 +56,9 @@ impl Recogniser<'_> {
                 return unknown(format!("groups by a {data_type}"));
             }
         }
-        let mut aggregates = Vec::with_capacity(calls.len());
-        for (call, data_type) in calls.iter().zip(result_types) {
-            let ordered = matches!(stage, Stage::Table { .. }) || have_row_order(input);
-            aggregates.push(self.call(call, schema, data_type, ordered)?);
-        }
+        let have_order = matches!(stage, Stage::Table { .. }) || have_row_order(input);
+        let SharedAggregates { computed: mut aggregates, outputs } =
+            self.shared_aggregates(calls, result_types, schema, have_order)?;
         let stage = match stage {
             Stage::Table { scan, columns } => {
                 let spec = self.spec(&scan);
@@ -79,9 +78,9 @@ impl Recogniser<'_> {
             Stage::Frame(input) => {
                 let keys = keys.iter().map(|key| self.convert(key, schema)).collect::<Result<Vec<_>, _>>()?;
                 let (number, key_types) = (keys.len(), key_types.to_vec());
-                let (aggregates, outputs) = self.in_one_pass(aggregates);
+                let (aggregates, columns) = self.in_one_pass(aggregates);
                 let plan = Plan::Aggregate { input: Box::new(input), keys, key_types, aggregates };
-                Ok(Stage::Frame(project_aggregates(plan, number, outputs)))
+                Ok(Stage::Frame(project_aggregates(plan, number, &columns, &outputs)))
             }
             Stage::Table { scan, columns } => {
                 let spec = self.spec(&scan);
@@ -93,9 +92,9 @@ impl Recogniser<'_> {
                     table_keys.push(key);
                 }
                 let (number, key_types) = (table_keys.len(), key_types.to_vec());
-                let (aggregates, outputs) = self.in_one_pass(aggregates);
+                let (aggregates, columns) = self.in_one_pass(aggregates);
                 let plan = Plan::AggregateTable { scan, keys: table_keys, key_types, aggregates };
-                Ok(Stage::Frame(project_aggregates(plan, number, outputs)))
+                Ok(Stage::Frame(project_aggregates(plan, number, &columns, &outputs)))
             }
         }
     }
@@ -398,11 +397,18 @@ fn with_equalities(filter: &Expr) -> Expr {
     }
 }
 
-/// Groups with the requested aggregates, given the expression of each over the plan's columns behind the keys.
-fn project_aggregates(plan: Plan, keys: usize, outputs: Option<Vec<TickExpr>>) -> Plan {
-    let Some(outputs) = outputs else { return plan };
+/// Groups with the requested aggregates: `outputs` over `columns`, which are over the plan's columns behind the keys.
+fn project_aggregates(plan: Plan, keys: usize, columns: &[TickExpr], outputs: &[TickExpr]) -> Plan {
+    let is_it = |(output, place): (&TickExpr, usize)| matches!(output, TickExpr::Column(column) if *column == place);
+    if columns.len() == outputs.len()
+        && keys + outputs.len() == plan.width()
+        && [columns, outputs].iter().all(|all| all.iter().zip(0..).all(is_it))
+    {
+        return plan;
+    }
     let made: Vec<TickExpr> = (keys..plan.width()).map(TickExpr::Column).collect();
-    let outputs = outputs.iter().map(|output| output.substitute(&made));
+    let columns: Vec<TickExpr> = columns.iter().map(|column| column.substitute(&made)).collect();
+    let outputs = outputs.iter().map(|output| output.substitute(&columns));
     let outputs = (0..keys).map(TickExpr::Column).chain(outputs).collect();
     Plan::Project { input: Box::new(plan), outputs }
 }

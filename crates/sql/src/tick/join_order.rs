@@ -10,13 +10,13 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use arrow::datatypes::DataType;
 use datafusion::common::{JoinType, NullEquality};
 use datafusion::logical_expr::logical_plan::builder::build_join_schema;
 use datafusion::logical_expr::logical_plan::{Filter, Join, Projection};
 use datafusion::logical_expr::utils::{conjunction, split_binary, split_conjunction};
-use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator};
+use datafusion::logical_expr::{BinaryExpr, Expr, LogicalPlan, Operator};
 
+use super::by_time::searched_table;
 use super::combine::{columns_of, implied, unsupported};
 use super::convert::UnsupportedExpr;
 use super::sizes::{Size, distinct_keys};
@@ -33,6 +33,9 @@ const COST_MIN: f64 = 10_000.0;
 
 /// Another order must cost less than this part of what the order of the text costs.
 const BETTER: f64 = 0.7;
+
+/// Different keys, at most, of a join where nulls equal nulls, of which there may be many.
+const VALUES_WITH_NULLS: f64 = 10.0;
 
 /// Inner joins, with a filter above them, in an order that is expected to cost far less; `None` where there is none.
 pub(super) fn in_better_order(join: &Join, predicate: Option<&Expr>) -> Result<Option<LogicalPlan>, UnsupportedExpr> {
@@ -133,8 +136,9 @@ struct Edge {
     equal: [(Expr, u64); 2],
     /// How many different ones there are.
     distinct: f64,
-    /// Whether they are times, of which a table's order finds equal ones.
-    are_times: bool,
+    /// Relations of whose table one of them is the time, and those of which one is the symbol.
+    times: u64,
+    symbols: u64,
     /// Whether another condition says it, too.
     is_implied: bool,
 }
@@ -152,11 +156,13 @@ impl Edge {
     }
 }
 
-/// How two sides are joined.
+/// How the rows of the left find those of the right.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     AllPairs,
+    /// Along the order of the right's table.
     ByTime,
+    /// In a hash table.
     ByKey,
 }
 
@@ -204,13 +210,17 @@ impl Graph {
         self.edges.iter().filter(move |edge| edge.keys(left, right).is_some())
     }
 
-    fn joined(&self, (left, left_size): (u64, Size), (right, right_size): (u64, Size)) -> (Size, Kind) {
-        let kind = match self.between(left, right).map(|edge| edge.are_times).reduce(|any, one| any || one) {
-            None => Kind::AllPairs,
-            Some(true) => Kind::ByTime,
-            Some(false) => Kind::ByKey,
-        };
-        (left_size.joined(right_size, self.between(left, right).map(|edge| edge.distinct)), kind)
+    fn kind(&self, left: u64, right: u64) -> Kind {
+        let mut edges = self.between(left, right).peekable();
+        if edges.peek().is_none() {
+            return Kind::AllPairs;
+        }
+        let (times, symbols) = edges.fold((0, 0), |all, edge| (all.0 | edge.times, all.1 | edge.symbols));
+        if right.is_power_of_two() && times & symbols & right != 0 { Kind::ByTime } else { Kind::ByKey }
+    }
+
+    fn joined(&self, (left, left_size): (u64, Size), (right, right_size): (u64, Size)) -> Size {
+        left_size.joined(right_size, self.between(left, right).map(|edge| edge.distinct))
     }
 
     /// What a join costs beyond reading the relations.
@@ -219,8 +229,8 @@ impl Graph {
             Tree::Relation(number) => Estimate { size: self.sizes[*number], cost: 0.0 },
             Tree::Join(left, right) => {
                 let (left, right) = ((left.relations(), self.cost(left)), (right.relations(), self.cost(right)));
-                let (size, kind) = self.joined((left.0, left.1.size), (right.0, right.1.size));
-                let own = match kind {
+                let size = self.joined((left.0, left.1.size), (right.0, right.1.size));
+                let own = match self.kind(left.0, right.0) {
                     Kind::AllPairs => 0.0,
                     Kind::ByTime => left.1.size.rows,
                     Kind::ByKey => left.1.size.rows + BUILD_COST * right.1.size.rows,
@@ -236,23 +246,25 @@ impl Graph {
         let mut trees: Vec<(Tree, u64, Size)> = self.sizes.iter().enumerate().map(relation).collect();
         while trees.len() > 1 {
             // Those with a key first, then those with the fewest rows, then in the order of the text.
-            let mut best: Option<(usize, usize, Size, Kind)> = None;
+            let mut best: Option<(usize, usize, Size, bool)> = None;
             for left in 0..trees.len() {
                 for right in left + 1..trees.len() {
-                    let (size, kind) = self.joined((trees[left].1, trees[left].2), (trees[right].1, trees[right].2));
-                    let rank = |kind: Kind, size: Size| (kind == Kind::AllPairs, size.rows);
-                    if best.is_none_or(|(_, _, least, of_least)| rank(kind, size) < rank(of_least, least)) {
-                        best = Some((left, right, size, kind));
+                    let size = self.joined((trees[left].1, trees[left].2), (trees[right].1, trees[right].2));
+                    let are_apart = self.between(trees[left].1, trees[right].1).next().is_none();
+                    if best.is_none_or(|(_, _, least, apart)| (are_apart, size.rows) < (apart, least.rows)) {
+                        best = Some((left, right, size, are_apart));
                     }
                 }
             }
-            let Some((left, right, size, kind)) = best else { break };
+            let Some((left, right, size, _)) = best else { break };
             let (right, of_right, right_size) = trees.remove(right);
             let (left, of_left, left_size) = trees.remove(left);
-            // The rows of the left are looked up: in a hash table of the smaller side, or along the order of the larger one.
-            let is_swapped = match kind {
-                Kind::ByTime => left_size.rows > right_size.rows,
-                _ => left_size.rows < right_size.rows,
+            // The rows of the left are looked up: along the order of a table, the larger one of two, or in a hash table of the smaller side.
+            let by_time = [(of_left, of_right), (of_right, of_left)].map(|(of, to)| self.kind(of, to) == Kind::ByTime);
+            let is_swapped = match by_time {
+                [true, true] => left_size.rows > right_size.rows,
+                [false, false] => left_size.rows < right_size.rows,
+                [_, is_swapped] => is_swapped,
             };
             let (left, right) = if is_swapped { (right, left) } else { (left, right) };
             trees.insert(0, (Tree::Join(Box::new(left), Box::new(right)), of_left | of_right, size));
@@ -317,7 +329,8 @@ impl Joins {
 
     /// The edge that an equality makes, if each side of it reads other relations.
     fn edge(&self, condition: &Expr) -> Result<Option<Edge>, UnsupportedExpr> {
-        let Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq | Operator::IsNotDistinctFrom, right }) = condition
+        let Expr::BinaryExpr(BinaryExpr { left, op: op @ (Operator::Eq | Operator::IsNotDistinctFrom), right }) =
+            condition
         else {
             return Ok(None);
         };
@@ -326,10 +339,20 @@ impl Joins {
             return Ok(None);
         }
         let relation = |relations: u64| self.relations[relations.trailing_zeros() as usize].as_ref();
-        let distinct = distinct_keys((relation(of_left), left), (relation(of_right), right));
-        let are_times = matches!(left.get_type(relation(of_left).schema()), Ok(DataType::Timestamp(_, _)));
+        let mut distinct = distinct_keys((relation(of_left), left), (relation(of_right), right));
+        if *op == Operator::IsNotDistinctFrom {
+            distinct = distinct.min(VALUES_WITH_NULLS);
+        }
         let equal = [(left.as_ref().clone(), of_left), (right.as_ref().clone(), of_right)];
-        Ok(Some(Edge { condition: condition.clone(), equal, distinct, are_times, is_implied: false }))
+        let (mut times, mut symbols) = (0, 0);
+        for (key, of) in &equal {
+            let relation = relation(*of);
+            if let Some(table) = searched_table(relation) {
+                times |= if table.is_time(key, relation.schema()) { *of } else { 0 };
+                symbols |= if table.settles_symbol(key, relation.schema()) { *of } else { 0 };
+            }
+        }
+        Ok(Some(Edge { condition: condition.clone(), equal, distinct, times, symbols, is_implied: false }))
     }
 }
 

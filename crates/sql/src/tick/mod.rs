@@ -30,6 +30,7 @@ mod pivots;
 mod recognise;
 mod results;
 mod shape;
+mod shared_aggregates;
 mod sizes;
 mod subqueries;
 mod unnest;
@@ -150,17 +151,28 @@ impl TickStatement {
         mut constants: Vec<ArrayRef>,
         limits: &Limits<'_>,
     ) -> splay_engine::Result<(Vec<RecordBatch>, ReadStats)> {
+        let ran = self.run_with(tables, &mut constants, limits);
+        splay_engine::release(constants);
+        ran
+    }
+
+    fn run_with(
+        &self,
+        tables: &[TableSnapshot],
+        constants: &mut Vec<ArrayRef>,
+        limits: &Limits<'_>,
+    ) -> splay_engine::Result<(Vec<RecordBatch>, ReadStats)> {
         let Limits { threads, memory_bytes, stop, .. } = *limits;
         let mut reads = if limits.measures_memory { Reads::with_memory() } else { Reads::default() };
         for (number, side) in self.sides.iter().enumerate() {
-            let setting = ExecutionContext { tables, constants: &constants, threads, memory_bytes, stop, reads };
+            let setting = ExecutionContext { tables, constants, threads, memory_bytes, stop, reads };
             let rows_max = memory_bytes / 2 / side.row_bytes();
             let rows = splay_engine::run_in_one(&side.plan, &setting, &side.schema, rows_max)?;
             reads = setting.reads;
-            self.constants.fill(number, rows.columns(), &mut constants);
+            self.constants.fill(number, rows.columns(), constants);
         }
-        self.lookups.iter().try_for_each(|table| table.check(&constants, threads))?;
-        let setting = ExecutionContext { tables, constants: &constants, threads, memory_bytes, stop, reads };
+        self.lookups.iter().try_for_each(|table| table.check(constants, threads))?;
+        let setting = ExecutionContext { tables, constants, threads, memory_bytes, stop, reads };
         let batches = splay_engine::run(&self.plan, &setting, &self.schema)?;
         let mut read = setting.reads.into_read();
         let peaks = self.plans().map(|plan| read.steps.peak_memory_bytes(plan));
@@ -503,17 +515,6 @@ fn recognise(
     state: &SessionState,
 ) -> Result<TickStatement, UnsupportedExpr> {
     let unknown_plan = |error: DataFusionError| UnsupportedExpr(error.to_string());
-    if !matches!(
-        plan,
-        LogicalPlan::Projection(_)
-            | LogicalPlan::Sort(_)
-            | LogicalPlan::Limit(_)
-            | LogicalPlan::Distinct(_)
-            | LogicalPlan::Filter(_)
-            | LogicalPlan::SubqueryAlias(_)
-    ) {
-        return convert::unknown("a statement that isn't a query of one table");
-    }
     if has_own_calendar(&plan).map_err(unknown_plan)? {
         return convert::unknown("a calendar that is a table, of which a plan has one commit");
     }

@@ -12,6 +12,8 @@ use datafusion::logical_expr::logical_plan::builder::build_join_schema;
 use datafusion::logical_expr::logical_plan::{Aggregate, Distinct, Filter, Join, Projection, Union};
 use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
 use datafusion::logical_expr::{Expr, LogicalPlan, lit};
+use datafusion::optimizer::eliminate_outer_join::EliminateOuterJoin;
+use datafusion::optimizer::{OptimizerContext, OptimizerRule};
 use splay_engine::{Expr as TickExpr, Plan};
 
 use super::combine::{KeyedSide, equalities, filtered, is_of, literal_columns, unsupported, with_filter};
@@ -154,6 +156,50 @@ pub(super) fn with_narrowed_right(join: &Join) -> Result<Join, UnsupportedExpr> 
         if is_right { of_right.push(condition) } else { rest.push(condition) }
     }
     Ok(Join { right: with_filter(of_right, &join.right)?, filter: conjunction(rest), ..join.clone() })
+}
+
+/// A join below a filter by some conditions, with inner joins in place of outer ones whose added rows the conditions drop, as `b.x > 3` does of `a LEFT
+/// JOIN b`; `None` if there are none.
+pub(super) fn with_inner_joins(join: &Join, conditions: &[Expr]) -> Result<Option<Join>, UnsupportedExpr> {
+    if asof_parts(join).map_err(unsupported)?.is_some() {
+        return Ok(None);
+    }
+    let (mut join, mut is_changed) = (join.clone(), false);
+    if join.join_type.is_outer()
+        && let Some(predicate) = conjunction(conditions.iter().cloned())
+    {
+        let filter = Filter::try_new(predicate, Arc::new(LogicalPlan::Join(join.clone()))).map_err(unsupported)?;
+        let rewritten = EliminateOuterJoin::new().rewrite(LogicalPlan::Filter(filter), &OptimizerContext::new());
+        if let LogicalPlan::Filter(filter) = rewritten.map_err(unsupported)?.data
+            && let LogicalPlan::Join(inner) = filter.input.as_ref()
+        {
+            is_changed = inner.join_type != join.join_type;
+            join = inner.clone();
+        }
+    }
+    let mut conditions = conditions.to_vec();
+    if join.join_type == JoinType::Inner && join.null_equality == NullEquality::NullEqualsNothing {
+        let (keys, rest) = equalities(&join)?;
+        conditions.extend(keys.into_iter().flat_map(|(left, right)| [left.is_not_null(), right.is_not_null()]));
+        conditions.extend(rest);
+    }
+    // Rows of the other side are also there if the conditions don't hold for them.
+    let keeps_left = matches!(join.join_type, JoinType::Inner | JoinType::Left);
+    let keeps_right = matches!(join.join_type, JoinType::Inner | JoinType::Right);
+    for side in [(&mut join.left, keeps_left), (&mut join.right, keeps_right)] {
+        let (side, true) = side else { continue };
+        let LogicalPlan::Join(below) = side.as_ref() else { continue };
+        let mut of_side = Vec::new();
+        for condition in &conditions {
+            if is_of(condition, &below.schema)? {
+                of_side.push(condition.clone());
+            }
+        }
+        if let Some(inner) = with_inner_joins(below, &of_side)? {
+            (*side, is_changed) = (Arc::new(LogicalPlan::Join(inner)), true);
+        }
+    }
+    Ok(is_changed.then_some(join))
 }
 
 /// A join, possibly with a filter above it, with its sides swapped and the columns in their old order: a right join is a left one then.

@@ -39,20 +39,23 @@ struct Kind {
 }
 
 impl Recogniser<'_> {
-    /// The aggregates to compute in place of the given ones, and the expressions of the given ones over them; `None` if nothing changes.
-    pub(super) fn in_one_pass(&mut self, aggregates: Vec<Aggregate>) -> (Vec<Aggregate>, Option<Vec<TickExpr>>) {
+    /// The aggregates to compute in place of the given ones, and the expressions of the given ones over them.
+    pub(super) fn in_one_pass(&mut self, aggregates: Vec<Aggregate>) -> (Vec<Aggregate>, Vec<TickExpr>) {
         let before = self.constants.len();
         let columns = |columns: Vec<usize>| columns.into_iter().map(TickExpr::Column).collect::<Vec<_>>();
         if let Some((parts, outputs)) = self.without_zeros(&aggregates) {
             if let Some((made, places)) = self.add_pivots(&parts) {
                 let places = columns(places);
-                return (made, Some(outputs.iter().map(|output| output.substitute(&places)).collect()));
+                return (made, outputs.iter().map(|output| output.substitute(&places)).collect());
             }
             self.constants.truncate(before);
         }
         match self.add_pivots(&aggregates) {
-            Some((made, places)) => (made, Some(columns(places))),
-            None => (aggregates, None),
+            Some((made, places)) => (made, columns(places)),
+            None => {
+                let places = columns((0..aggregates.len()).collect());
+                (aggregates, places)
+            }
         }
     }
 
@@ -198,22 +201,10 @@ fn equalities(aggregates: &[Aggregate], constants: &Constants) -> Vec<(TickExpr,
 /// Combines aggregates that differ only in the value of the key, if there are many of them.
 fn kinds(aggregates: &[Aggregate], equalities: Vec<Equality>, constants: &Constants) -> Vec<Kind> {
     let same = |one, other| constants.are_same(one, other);
-    let both = |one: &TickExpr, other: &TickExpr| one.is_same_by(other, &same);
     let mut kinds: Vec<Kind> = Vec::new();
     for Equality { aggregate: number, value, rest, .. } in equalities {
         let aggregate = Aggregate { filter: rest, ..aggregates[number].clone() };
-        let is_same = |kind: &Kind| {
-            let first = &kind.aggregate;
-            first.function == aggregate.function
-                && first.data_type == aggregate.data_type
-                && first.arguments.len() == aggregate.arguments.len()
-                && first.arguments.iter().zip(&aggregate.arguments).all(|(one, other)| both(one, other))
-                && match (&first.filter, &aggregate.filter) {
-                    (Some(one), Some(other)) => both(one, other),
-                    (one, other) => one.is_none() && other.is_none(),
-                }
-        };
-        let kind_number = kinds.iter().position(is_same);
+        let kind_number = kinds.iter().position(|kind| kind.aggregate.is_same_by(&aggregate, &same));
         match kind_number {
             Some(kind_number) => {
                 kinds[kind_number].members.push(number);

@@ -7,6 +7,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use arrow::array::BooleanArray;
 use arrow::datatypes::{DataType, SchemaRef, TimeUnit};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::TreeNodeRecursion;
@@ -25,6 +26,7 @@ use super::convert::{Converter, UnsupportedExpr, unknown};
 use super::keys_of_rows::with_narrowed_queries;
 use super::narrow;
 use crate::bounds::may_grow;
+use crate::correlated_in::as_exists;
 use crate::joins::window_parts;
 use crate::provider::TickTable;
 use crate::pushdown::is_text;
@@ -299,6 +301,10 @@ impl Recogniser<'_> {
                 }
                 None => unknown("a list of values that aren't literals"),
             },
+            LogicalPlan::EmptyRelation(rows) if rows.produce_one_row => {
+                let row = self.constants.column(Arc::new(BooleanArray::from(vec![true])));
+                Ok(Stage::Frame(Plan::Values { columns: vec![row], unique: 0 }))
+            }
             other => unknown(node_name(other)),
         }
     }
@@ -386,6 +392,7 @@ impl Recogniser<'_> {
 
     /// The rows of a plan that pass a condition. A condition on a table's time is answered by the table's order.
     fn filter(&mut self, predicate: &Expr, input: &LogicalPlan) -> Result<Stage, UnsupportedExpr> {
+        let predicate = &as_exists(predicate, input.schema()).map_err(|error| UnsupportedExpr(error.to_string()))?;
         let (by_time, others): (Vec<&Expr>, Vec<&Expr>) =
             split_conjunction(predicate).into_iter().partition(|condition| matches!(condition, Expr::Exists(_)));
         let mut rest: Vec<Expr> = others.into_iter().cloned().collect();

@@ -26,7 +26,7 @@ use super::combine::groups_by;
 use super::convert::{UnsupportedExpr, unknown};
 use super::recognise::{LookupSource, Recogniser, Stage};
 use crate::pushdown::is_text;
-use crate::query_values::has_row;
+use crate::query_values::{has_row, is_any};
 
 /// Aggregates that are null for no rows.
 const NULL_OF_NOTHING: [&str; 8] = ["min", "max", "sum", "avg", "med", "median", "stddev", "var"];
@@ -64,6 +64,10 @@ impl Recogniser<'_> {
                 Expr::Exists(of) if !of.subquery.outer_ref_columns.is_empty() => {
                     negate_if(self.exists(&of.subquery, schema)?, of.negated)
                 }
+                Expr::Exists(of) if has_row(&of.subquery.subquery) => {
+                    self.constant(Ok(ScalarValue::Boolean(Some(!of.negated))))?
+                }
+                Expr::Exists(of) => self.one_value(&is_any(of).map_err(unsupported)?)?,
                 other => return unknown(format!("the expression {other}")),
             };
             queries.push((expr, stands_for));
@@ -154,7 +158,7 @@ impl Recogniser<'_> {
                 return unknown(format!("a query by a {outer_type}"));
             }
         }
-        let keys = pairs.iter().map(|(inner, _)| inner.clone()).collect();
+        let keys = named_keys(pairs);
         let grouped = Aggregate::try_new(Arc::new(plan.clone()), keys, aggregates).map_err(unsupported)?;
         let keys = grouped.schema.columns().into_iter().take(pairs.len()).map(Expr::Column);
         let (width, outputs) = (values.len(), keys.chain(values).collect());
@@ -248,8 +252,8 @@ impl Recogniser<'_> {
         let are_there = pairs.iter().map(|(inner, _)| inner.clone().is_not_null());
         let Some(are_there) = conjunction(are_there) else { return unknown("a query without a key") };
         let filter = Filter::try_new(are_there, Arc::new(plan.clone())).map_err(unsupported)?;
-        let inner = pairs.iter().map(|(inner, _)| inner.clone()).collect();
-        let keys = Projection::try_new(inner, Arc::new(LogicalPlan::Filter(filter))).map_err(unsupported)?;
+        let keys =
+            Projection::try_new(named_keys(pairs), Arc::new(LogicalPlan::Filter(filter))).map_err(unsupported)?;
         let keys = LogicalPlan::Projection(keys);
         let [(_, outer)] = pairs else { return self.has_keys(pairs, schema, keys) };
         let key = self.convert(outer, schema)?;
@@ -291,6 +295,16 @@ impl Recogniser<'_> {
         self.sides.push(LookupSource { plan, schema: Arc::clone(schema.inner()) });
         self.sides.len() - 1
     }
+}
+
+/// The query's keys of pairs. One that several outer values must equal has another name each time.
+fn named_keys(pairs: &[(Expr, Expr)]) -> Vec<Expr> {
+    let name = |(number, (key, _)): (usize, &(Expr, Expr))| match pairs[..number].iter().any(|(other, _)| other == key)
+    {
+        true => key.clone().alias(format!("__key_{number}")),
+        false => key.clone(),
+    };
+    pairs.iter().enumerate().map(name).collect()
 }
 
 /// A query without its select list, if only its existence matters.

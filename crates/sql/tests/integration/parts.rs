@@ -54,7 +54,7 @@ fn groupings_are_parts_wherever_they_stand() {
         // A value of no table is DataFusion's.
         (format!("select * from {GROUPS} g full join {OTHERS} o on g.sym = o.sym and g.venue = o.venue where (select 0) = 0"), 2),
         (format!("with g as {GROUPS} select a.sym, b.n from g a full join g b on a.sym = b.sym and a.n < b.n"), 2),
-        (format!("select sym, high from {GROUPS} union all select sym, size from {OTHERS} union select 'x', 1"), 2),
+        (format!("select sym, high from {GROUPS} union all select sym, size from {OTHERS} union select 'x', (select 1)"), 2),
         ("select seq, bid from trade where bid > (select avg(bid) from quote where sym = 'S01') + (select 0)".to_owned(), 1),
         (format!("select sym, nth_value(venue, 2 order by venue) from {GROUPS} group by sym"), 1),
         (format!("select t.seq, g.n from trade t right join {GROUPS} g on t.sym = g.sym and t.venue = g.venue where (select 0) = 0"), 1),

@@ -55,6 +55,20 @@ fn lists_of_queries_and_existence_are_looked_up() {
         "not exists (select 1 from trade t where t.sym = q.sym and t.venue = q.venue and q.bid <= t.bid)",
         "exists (select 1 from trade t where t.venue = q.venue and t.sym <> q.sym and t.size > 480)",
         "not exists (select 1 from trade t where t.seq = q.seq and t.venue <> q.venue)",
+        "exists (select 1 from trade t where t.seq = q.seq and t.seq = q.size)",
+        "size > (select min(t.size) from trade t where t.seq = q.seq and t.seq = q.seq)",
+        // Of queries that read nothing from around them.
+        "exists (select 1 from trade)",
+        "not exists (select * from trade where size > 1000000)",
+        "not exists (select sym from trade where sym = 'S02' order by ts limit 5) or size < 50",
+        "exists (select max(size) from trade where false) and size < 50",
+        "exists (select sym from trade group by sym having count(*) > 1000000)",
+        // Lists for each row.
+        "seq in (select t.seq from trade t where t.sym = q.sym)",
+        "q.size in (select distinct t.size from trade t where t.venue = q.venue and t.size > 100 and t.sym is not null)",
+        "q.size + 1 in (select x.size from (select t.size * 2 as size, t.venue as v from trade t) x where x.v = q.venue) or q.size < 20",
+        "q.size in (select t.size from trade t where t.venue = q.venue and t.bid <= q.bid)",
+        "not (q.size not in (select t.size from trade t where t.venue = q.venue))",
     ] {
         let text = format!("select q.seq, q.ts, q.sym from quote q where {condition}");
         assert_eq!(both.compare(&text), Ok(true), "{text}: {:?}", both.reason(&text));
@@ -95,6 +109,24 @@ fn queries_for_each_row_are_grouped_by_what_binds_them() {
     ] {
         let text = format!("select q.seq, q.ts from quote q where {condition}");
         assert_eq!(both.compare(&text), Ok(false), "{text}");
+    }
+}
+
+/// Queries one behind the other, with the names of the first one's columns.
+#[test]
+fn queries_one_behind_the_other_are_read_in_turn() {
+    let (_folder, database) = database(Tier::Mapped);
+    let both = both(&database, 2);
+    for text in [
+        "select seq, sym as name, size from quote where size < 50 union all select seq, sym, size * 2 from trade where size > 400",
+        "select sym from quote union all select 'none' union all select null",
+        "select size from trade union select size from quote",
+        "select sym, venue from trade except select sym, venue from quote where size > 250",
+        "select sym, venue from trade intersect select sym, venue from quote",
+        "(select seq from trade order by seq limit 3) union all (select seq from quote order by seq limit 3)",
+        "select seq, sym from quote where exists (select 1 from trade) union all select seq, sym from trade where false",
+    ] {
+        assert_eq!(both.compare(text), Ok(true), "{text}: {:?}", both.reason(text));
     }
 }
 
