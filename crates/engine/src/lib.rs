@@ -47,6 +47,7 @@ mod shift;
 mod steps;
 mod stop;
 mod table;
+mod text_sort;
 mod translations;
 mod unnest;
 mod value_list;

@@ -3,8 +3,8 @@
 //! Idea: each key becomes an unsigned number with the key's order, cut to as many bits as its values need, and as
 //! many keys as fit are packed into 64 bits. Rows are sorted by this number, by radix sort for many rows. Only rows
 //! that tie compare further keys; if most tie, the further keys are sorted first. A text of few distinct values
-//! becomes its rank, any other its first bytes after the common prefix; ties among those, and other types, use
-//! Arrow's row format.
+//! becomes its rank, any other its first bytes after the common prefix, behind which `text_sort.rs` goes on. Other types
+//! use Arrow's row format.
 //!
 //! Invariant: the sort is stable, so rows that tie in all keys keep their order. Columns that are sorted already
 //! return no order at all.
@@ -25,6 +25,7 @@ use crate::aggregate::{Texts, TotalOrder};
 use crate::error::{Error, Result};
 use crate::natives::natives;
 use crate::parallel;
+use crate::text_sort::{Alike, TextSort};
 
 /// The row numbers in sorted order, tied rows in their old order; `None` if the rows are sorted already. With `fetch` only the first
 /// that many.
@@ -74,12 +75,15 @@ pub(crate) fn order_by(columns: &[SortColumn], fetch: Option<usize>, threads: us
     if !in_order {
         sort(&mut numbered, threads)?;
     }
-    let is_moved = match rest {
-        [] => false,
-        rest if is_exact => settle_ties(&mut numbered, |tied| order(&take_rows(rest, tied)?, None))?,
-        rest => settle_ties(&mut numbered, |tied| by_rows(&take_rows(rest, tied)?, None).map(Some))?,
+    let (rest, tied) = match is_exact {
+        true if rest.is_empty() => (rest, Vec::new()),
+        true => (rest, ties(&numbered)),
+        false => (&columns[1..], settle_texts(&mut numbered, &columns[0], threads)?),
     };
-    if in_order && !is_moved {
+    if !rest.is_empty() {
+        settle_ties(&mut numbered, tied, |tied| order_by(&take_rows(rest, tied)?, None, threads))?;
+    }
+    if in_order && numbered.is_sorted_by_key(|(_, row)| *row) {
         return Ok(None);
     }
     numbered.truncate(fetch.unwrap_or(rows));
@@ -297,22 +301,41 @@ fn rough_bound(keys: &[u64], number: usize) -> u64 {
     if sample.len() > number { *sample.select_nth_unstable(number).1 } else { u64::MAX }
 }
 
-/// Sorts rows of equal keys by further columns, whose order `order` gives, and returns whether any row moved.
-fn settle_ties(numbered: &mut [(u64, u32)], order: impl FnOnce(&[u32]) -> Result<Option<Vec<u32>>>) -> Result<bool> {
-    let mut tied = Vec::new();
-    let mut stretches = Vec::new();
+/// The places of rows with equal keys.
+fn ties(numbered: &[(u64, u32)]) -> Vec<Range<usize>> {
     let mut start = 0;
-    for stretch in numbered.chunk_by(|one, other| one.0 == other.0) {
-        if stretch.len() > 1 {
-            stretches.push((start, tied.len(), stretch.len()));
-            tied.extend(stretch.iter().map(|(_, row)| *row));
-        }
+    let stretches = numbered.chunk_by(|one, other| one.0 == other.0).map(|stretch| {
         start += stretch.len();
+        start - stretch.len()..start
+    });
+    stretches.filter(|places| places.len() > 1).collect()
+}
+
+/// Sorts rows whose keys are the first bytes of texts by the whole texts, and returns the places of rows with equal ones.
+fn settle_texts(numbered: &mut [(u64, u32)], column: &SortColumn, threads: usize) -> Result<Vec<Range<usize>>> {
+    let texts = column.values.as_string_opt::<i32>();
+    let texts = texts.ok_or_else(|| Error::Unsupported("texts of another type".to_owned()))?;
+    let alike = ties(numbered).into_iter().map(|places| Alike { places, bytes: 0 }).collect();
+    let sorting = TextSort::new(texts, column.options.is_some_and(|options| options.descending));
+    sorting.settle(numbered, alike, threads, |rows| sort(rows, threads), sort_part)
+}
+
+/// Sorts rows at tied places by further columns, whose order `order` gives.
+fn settle_ties(
+    numbered: &mut [(u64, u32)],
+    places: Vec<Range<usize>>,
+    order: impl FnOnce(&[u32]) -> Result<Option<Vec<u32>>>,
+) -> Result<()> {
+    let mut tied = Vec::new();
+    let mut stretches = Vec::with_capacity(places.len());
+    for places in places {
+        stretches.push((places.start, tied.len(), places.len()));
+        tied.extend(numbered[places].iter().map(|(_, row)| *row));
     }
     if tied.is_empty() {
-        return Ok(false);
+        return Ok(());
     }
-    let Some(order) = order(&tied)? else { return Ok(false) };
+    let Some(order) = order(&tied)? else { return Ok(()) };
     let mut ranks = vec![0u32; tied.len()];
     for (rank, place) in (0..).zip(&order) {
         ranks[*place as usize] = rank;
@@ -326,7 +349,7 @@ fn settle_ties(numbered: &mut [(u64, u32)], order: impl FnOnce(&[u32]) -> Result
             *row = *sorted;
         }
     }
-    Ok(true)
+    Ok(())
 }
 
 fn take_rows(columns: &[SortColumn], rows: &[u32]) -> Result<Vec<SortColumn>> {
@@ -383,8 +406,7 @@ struct LeadingKeys {
 fn leading(columns: &[SortColumn]) -> Option<LeadingKeys> {
     let (first, rest) = columns.split_first()?;
     let Some(OrderKey { values: mut keys, mut bits }) = OrderKey::new(first) else {
-        let OrderKey { values: keys, .. } = OrderKey::of(first, prefixes(&first.values)?)?;
-        return Some(LeadingKeys { keys, used: 0, is_exact: false });
+        return Some(LeadingKeys { keys: leading_texts(first)?, used: 0, is_exact: false });
     };
     let mut used = 1;
     for column in rest {
@@ -401,6 +423,11 @@ fn leading(columns: &[SortColumn]) -> Option<LeadingKeys> {
         used += 1;
     }
     Some(LeadingKeys { keys, used, is_exact: true })
+}
+
+/// Keys of texts in the order of their first bytes, with one of its own for null.
+fn leading_texts(column: &SortColumn) -> Option<Vec<u64>> {
+    OrderKey::of(column, prefixes(&column.values)?).map(|key| key.values)
 }
 
 /// The seven bytes of each text behind the common prefix, which order the texts as far as these bytes go. An eighth byte would leave no room for
@@ -612,6 +639,40 @@ mod tests {
             let mut actual = order(&columns, fetch).unwrap().unwrap_or_else(|| (0..rows.len() as u32).collect());
             actual.truncate(fetch.unwrap_or(rows.len()));
             prop_assert_eq!(actual, expected);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn texts_that_begin_alike_are_in_the_order_of_the_row_format(
+            rows in prop::collection::vec(
+                prop::option::weighted(0.95, prop::collection::vec(
+                    prop::sample::select(vec!["a", "b", "\0", "ü", "aaaaaaa", "aaaaaa\0", "aaaaaaaaaaaaaaaaaaaaa"]), 0..5,
+                )),
+                0..300,
+            ),
+            by in (options(), options()),
+            repeat in 1..200usize,
+            threads in 1..4usize,
+        ) {
+            let texts = rows.iter().map(|row| row.as_ref().map(|parts| parts.concat()));
+            let texts: StringArray = texts.cycle().take(rows.len() * if repeat > 190 { 500 } else { 1 }).collect();
+            let numbers: Int64Array = (0..texts.len()).map(|row| Some((row * 7 % 5) as i64)).collect();
+            let columns: [(ArrayRef, SortOptions); 2] = [(Arc::new(texts), by.0), (Arc::new(numbers), by.1)];
+            let columns: Vec<SortColumn> =
+                columns.into_iter().map(|(values, options)| SortColumn { values, options: Some(options) }).collect();
+            for columns in [&columns[..1], &columns] {
+                let expected = by_rows(columns, None).unwrap();
+                // Without the ranks of texts of few values.
+                let leading = leading_texts(&columns[0]).unwrap();
+                let mut numbered: Vec<(u64, u32)> = leading.into_iter().zip(0..).collect();
+                sort(&mut numbered, threads).unwrap();
+                let tied = settle_texts(&mut numbered, &columns[0], threads).unwrap();
+                settle_ties(&mut numbered, tied, |tied| order(&take_rows(&columns[1..], tied).unwrap(), None)).unwrap();
+                prop_assert_eq!(numbered.into_iter().map(|(_, row)| row).collect::<Vec<_>>(), expected.clone());
+                let actual = order_by(columns, None, threads).unwrap();
+                prop_assert_eq!(actual.unwrap_or_else(|| (0..expected.len() as u32).collect()), expected);
+            }
         }
     }
 
