@@ -273,16 +273,35 @@ fn rows_of(values: &ArrayRef) -> Result<arrow::row::Rows> {
     Ok(converter.convert_columns(&[Arc::clone(values)])?)
 }
 
-/// The place of the first of each value, with how often it is there, in the order of values.
-fn counted(values: &ArrayRef) -> Result<Vec<(u32, u64)>> {
-    let counts = match (values.data_type().primitive_width(), values.as_string_opt::<i32>()) {
+/// The place of the first of each value, with how often it is there, in any order.
+fn counts(values: &ArrayRef) -> Result<Vec<(u32, u64)>> {
+    Ok(match (values.data_type().primitive_width(), values.as_string_opt::<i32>()) {
         (Some(1), _) => counts_of(bytes_of::<1>(values)),
         (Some(2), _) => counts_of(bytes_of::<2>(values)),
         (Some(4), _) => counts_of(bytes_of::<4>(values)),
         (Some(8), _) => counts_of(bytes_of::<8>(values)),
+        (Some(16), _) => counts_of(bytes_of::<16>(values)),
         (_, Some(texts)) => counts_of((0..texts.len()).map(|row| texts.value(row))),
         _ => counts_of(rows_of(values)?.iter()),
-    };
+    })
+}
+
+/// The least of the most frequent values.
+fn mode(values: &ArrayRef) -> Result<ScalarValue> {
+    let counts = counts(values)?;
+    let most = counts.iter().map(|(_, count)| *count).max();
+    let firsts = counts.iter().filter(|(_, count)| Some(*count) == most).map(|(first, _)| *first);
+    let candidates = take(values, &UInt32Array::from_iter_values(firsts), None)?;
+    let least = sort_to_indices(&candidates, None, Some(1))?;
+    match least.values().first() {
+        Some(place) => ScalarValue::try_from_array(&candidates, *place as usize),
+        None => ScalarValue::try_new_null(values.data_type()),
+    }
+}
+
+/// The counts of values in the order of values.
+fn counted(values: &ArrayRef) -> Result<Vec<(u32, u64)>> {
+    let counts = counts(values)?;
     let firsts = UInt32Array::from_iter_values(counts.iter().map(|(first, _)| *first));
     let order = sort_to_indices(&take(values, &firsts, None)?, None, None)?;
     Ok(order.values().iter().map(|place| counts[*place as usize]).collect())
@@ -334,15 +353,7 @@ impl Accumulator for Values {
         }
         let values = canonical(&values).unwrap_or(values);
         match self.kind {
-            Kind::Mode => {
-                let counts = counted(&values)?;
-                // Counts come in the order of values, and the first of the greatest is wanted.
-                let mode = counts.iter().rev().max_by(|(_, one), (_, other)| one.cmp(other));
-                mode.map_or_else(
-                    || ScalarValue::try_new_null(&self.result),
-                    |(place, _)| ScalarValue::try_from_array(&values, *place as usize),
-                )
-            }
+            Kind::Mode => mode(&values),
             Kind::Histogram => histogram(&values),
             Kind::Entropy => {
                 let values = if self.is_distinct { self.sorted(&values)? } else { values };
