@@ -1,5 +1,6 @@
-//! Makes the command, and Python's library, smaller where the linker is known to be lld, which Rust links with on x86-64 Linux unless somebody
-//! chose another: functions of the same code become one, and the addresses that a start relocates are packed.
+//! Makes the command, and Python's library, smaller. They have no symbols, which Cargo leaves in where a package has a profile of its own. Where the
+//! linker is known to be lld, which Rust links with on x86-64 Linux unless somebody chose another, functions of the same code become one, and the
+//! addresses that a start relocates are packed.
 
 use std::env;
 use std::process::Command;
@@ -9,6 +10,9 @@ const GLIBC_WITH_PACKED_ADDRESSES: (u32, u32) = (2, 36);
 
 fn main() {
     println!("cargo:rerun-if-env-changed=RUSTC_LINKER");
+    if env::var("CARGO_CFG_TARGET_OS").is_ok_and(|system| system == "linux") {
+        println!("cargo:rustc-link-arg=-Wl,--strip-all");
+    }
     if !is_linked_by_lld() {
         return;
     }

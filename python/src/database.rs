@@ -1,12 +1,13 @@
 //! Databases: open, load, write and query them.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 use splay_capture::FollowSettings;
-use splay_import::{Format, ImportSettings, Recipe};
+use splay_import::{FileOpener, Format, ImportSettings, Recipe};
 use splay_sql::{Session, SessionSettings};
 use splay_store::{Database, LoadOptions};
 
@@ -47,7 +48,7 @@ pub(crate) fn open(
         threads: threads.unwrap_or(defaults.threads),
         batch_rows: batch_rows.unwrap_or(defaults.batch_rows),
         result_cache_bytes,
-        files: true,
+        files: Some(Arc::new(FileOpener)),
         ..defaults
     };
     py.detach(|| {

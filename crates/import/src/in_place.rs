@@ -14,22 +14,33 @@ use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt64Array, new_n
 use arrow::datatypes::{Schema, SchemaRef};
 use parquet::arrow::arrow_reader::statistics::StatisticsConverter;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
-use splay_store::TableSpec;
+use splay_store::{FileError, FileSlice, FilesInPlace, GroupStatistics, OpenFiles, TableSpec};
 
 use crate::columnar;
 use crate::csv::Source;
 use crate::error::{Error, Result};
 use crate::format::{DetectedFormat, batches, detect, guarded, guarded_batches, natural_columns};
-use crate::input::InputFile;
+use crate::input::{InputFile, expand};
 use crate::plan::{Import, ImportSettings, OnError, ReaderKind, text_columns};
 use crate::report::Block;
 
 /// Bytes of a file for each row, where nothing else is known.
 const ROW_BYTES: u64 = 32;
 
+/// Opens files in place for statements.
+#[derive(Debug, Clone, Copy)]
+pub struct FileOpener;
+
+impl OpenFiles for FileOpener {
+    fn open(&self, pattern: &str, threads: usize) -> std::result::Result<Arc<dyn FilesInPlace>, FileError> {
+        let settings = ImportSettings { threads, ..ImportSettings::default() };
+        Ok(Arc::new(OpenedFiles::open(expand(&[pattern.to_owned()])?, &settings)?))
+    }
+}
+
 /// Files as one table.
 #[derive(Debug)]
-pub struct FilesInPlace {
+pub struct OpenedFiles {
     files: Vec<InputFile>,
     schema: SchemaRef,
     form: FilesForm,
@@ -49,25 +60,6 @@ enum FilesForm {
     },
 }
 
-/// A part of the files that is read for itself.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FileSlice {
-    file: usize,
-    /// Row groups, of a Parquet file.
-    groups: Option<Vec<usize>>,
-}
-
-/// Least and greatest values and counts of nulls of a column, by row group.
-#[derive(Debug, Clone)]
-pub struct GroupStatistics {
-    /// Least values; null where the file says none.
-    pub min: ArrayRef,
-    /// Greatest values; null where the file says none.
-    pub max: ArrayRef,
-    /// Counts of nulls; null where the file says none.
-    pub nulls: UInt64Array,
-}
-
 /// How a reading ended before its end.
 enum EarlyEnd {
     Failed(Error),
@@ -80,13 +72,13 @@ impl From<Error> for EarlyEnd {
     }
 }
 
-impl FilesInPlace {
+impl OpenedFiles {
     /// Looks at files. Of `settings`, format, delimiter, lines before the header, header, types, texts of null, time zone and threads count.
     ///
     /// # Errors
     /// [`Error::Setting`] for no file at all, [`Error::Misfit`] for a file that has other columns than the first, and
     /// [`Error::Damaged`] or [`Error::Unsupported`] for one that can't be read.
-    pub fn open(files: Vec<InputFile>, settings: &ImportSettings) -> Result<FilesInPlace> {
+    pub fn open(files: Vec<InputFile>, settings: &ImportSettings) -> Result<OpenedFiles> {
         let Some(first) = files.first() else {
             return Err(Error::Setting { setting: "files", reason: "there is no file to read".to_owned() });
         };
@@ -108,98 +100,20 @@ impl FilesInPlace {
             }
         };
         let schema = Arc::new(Schema::new(schema.fields().clone()));
-        let files_in_place = FilesInPlace { files, schema, form, threads: settings.threads.max(1) };
-        if let FilesForm::Parquet(metadata) = &files_in_place.form {
-            for (file, metadata) in files_in_place.files.iter().zip(metadata) {
-                files_in_place.places(file, metadata.schema(), None)?;
+        let opened = OpenedFiles { files, schema, form, threads: settings.threads.max(1) };
+        if let FilesForm::Parquet(metadata) = &opened.form {
+            for (file, metadata) in opened.files.iter().zip(metadata) {
+                opened.places(file, metadata.schema(), None)?;
             }
         }
-        Ok(files_in_place)
-    }
-
-    /// The columns.
-    #[must_use]
-    pub fn schema(&self) -> &SchemaRef {
-        &self.schema
-    }
-
-    /// Names of the files.
-    pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.files.iter().map(|file| file.name.as_str())
+        Ok(opened)
     }
 
     /// Rows of all files, where their metadata says it.
-    #[must_use]
-    pub fn rows(&self) -> Option<u64> {
+    fn rows(&self) -> Option<u64> {
         let FilesForm::Parquet(metadata) = &self.form else { return None };
         let rows = metadata.iter().map(|file| file.metadata().file_metadata().num_rows());
         Some(rows.map(|rows| u64::try_from(rows).unwrap_or(0)).sum())
-    }
-
-    /// About how many rows all files have: what their metadata says, else by their size.
-    #[must_use]
-    pub fn rows_estimate(&self) -> u64 {
-        let bytes = || self.files.iter().map(|file| file.bytes).sum::<u64>();
-        self.rows().unwrap_or_else(|| bytes() / ROW_BYTES)
-    }
-
-    /// What the files say of a column, by row group in the order of [`FilesInPlace::parts`] of [`FilesInPlace::groups`] parts; nothing
-    /// where they say nothing.
-    #[must_use]
-    pub fn statistics(&self, column: &str) -> Option<GroupStatistics> {
-        let FilesForm::Parquet(files) = &self.form else { return None };
-        let (mut mins, mut maxes, mut nulls) = (Vec::new(), Vec::new(), Vec::new());
-        for file in files {
-            let metadata = file.metadata();
-            let descriptor = metadata.file_metadata().schema_descr();
-            let converter = StatisticsConverter::try_new(column, file.schema(), descriptor).ok()?;
-            mins.push(converter.row_group_mins(metadata.row_groups()).ok()?);
-            maxes.push(converter.row_group_maxes(metadata.row_groups()).ok()?);
-            let counts = converter.row_group_null_counts(metadata.row_groups()).ok()?;
-            nulls.push(Arc::new(counts) as ArrayRef);
-        }
-        let joined =
-            |parts: &[ArrayRef]| arrow::compute::concat(&parts.iter().map(AsRef::as_ref).collect::<Vec<_>>()).ok();
-        let nulls = joined(&nulls)?.as_any().downcast_ref::<UInt64Array>()?.clone();
-        Some(GroupStatistics { min: joined(&mins)?, max: joined(&maxes)?, nulls })
-    }
-
-    /// Row groups of all files; files, where there are none.
-    #[must_use]
-    pub fn groups(&self) -> usize {
-        match &self.form {
-            FilesForm::Parquet(files) => files.iter().map(|file| file.metadata().num_row_groups()).sum(),
-            FilesForm::Arrow | FilesForm::Parsed { .. } => self.files.len(),
-        }
-    }
-
-    /// The row groups (or files) for which `is_wanted` holds, in at most `count` parts.
-    #[must_use]
-    pub fn parts(&self, count: usize, is_wanted: impl Fn(usize) -> bool) -> Vec<Vec<FileSlice>> {
-        let all: Vec<(usize, Option<usize>)> = match &self.form {
-            FilesForm::Parquet(files) => {
-                let groups = |(file, metadata): (usize, &ArrowReaderMetadata)| {
-                    (0..metadata.metadata().num_row_groups()).map(move |group| (file, Some(group)))
-                };
-                files.iter().enumerate().flat_map(groups).collect()
-            }
-            FilesForm::Arrow | FilesForm::Parsed { .. } => (0..self.files.len()).map(|file| (file, None)).collect(),
-        };
-        let parts: Vec<_> = all.into_iter().enumerate().filter(|(at, _)| is_wanted(*at)).map(|(_, one)| one).collect();
-        split(parts.len(), count).map(|range| join(&parts[range])).collect()
-    }
-
-    /// Reads a part: the columns at these places of [`FilesInPlace::schema`], in order. `sink` answers whether it wants more.
-    ///
-    /// # Errors
-    /// What is wrong with the file, or with the place of a value in it.
-    pub fn read(&self, part: &FileSlice, columns: &[usize], sink: &mut dyn FnMut(RecordBatch) -> bool) -> Result<()> {
-        let schema = Arc::new(self.schema.project(columns).map_err(|error| self.misfit(part.file, error.to_string()))?);
-        match &self.form {
-            FilesForm::Parquet(metadata) => self.read_parquet(part, &metadata[part.file], &schema, sink),
-            FilesForm::Arrow => self.read_arrow(&self.files[part.file], &schema, sink),
-            FilesForm::Parsed { spec, source } => self.read_parsed(part.file, spec, source.as_ref(), &schema, sink),
-        }
     }
 
     fn read_parquet(
@@ -303,6 +217,70 @@ impl FilesInPlace {
         let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
         RecordBatch::try_new_with_options(Arc::clone(schema), columns.collect(), &options)
             .map_err(|error| Error::damaged(&file.name, error.to_string()))
+    }
+}
+
+impl FilesInPlace for OpenedFiles {
+    fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    fn rows_estimate(&self) -> u64 {
+        let bytes = || self.files.iter().map(|file| file.bytes).sum::<u64>();
+        self.rows().unwrap_or_else(|| bytes() / ROW_BYTES)
+    }
+
+    fn groups(&self) -> usize {
+        match &self.form {
+            FilesForm::Parquet(files) => files.iter().map(|file| file.metadata().num_row_groups()).sum(),
+            FilesForm::Arrow | FilesForm::Parsed { .. } => self.files.len(),
+        }
+    }
+
+    fn statistics(&self, column: &str) -> Option<GroupStatistics> {
+        let FilesForm::Parquet(files) = &self.form else { return None };
+        let (mut mins, mut maxes, mut nulls) = (Vec::new(), Vec::new(), Vec::new());
+        for file in files {
+            let metadata = file.metadata();
+            let descriptor = metadata.file_metadata().schema_descr();
+            let converter = StatisticsConverter::try_new(column, file.schema(), descriptor).ok()?;
+            mins.push(converter.row_group_mins(metadata.row_groups()).ok()?);
+            maxes.push(converter.row_group_maxes(metadata.row_groups()).ok()?);
+            let counts = converter.row_group_null_counts(metadata.row_groups()).ok()?;
+            nulls.push(Arc::new(counts) as ArrayRef);
+        }
+        let joined =
+            |parts: &[ArrayRef]| arrow::compute::concat(&parts.iter().map(AsRef::as_ref).collect::<Vec<_>>()).ok();
+        let nulls = joined(&nulls)?.as_any().downcast_ref::<UInt64Array>()?.clone();
+        Some(GroupStatistics { min: joined(&mins)?, max: joined(&maxes)?, nulls })
+    }
+
+    fn parts(&self, count: usize, is_wanted: &dyn Fn(usize) -> bool) -> Vec<Vec<FileSlice>> {
+        let all: Vec<(usize, Option<usize>)> = match &self.form {
+            FilesForm::Parquet(files) => {
+                let groups = |(file, metadata): (usize, &ArrowReaderMetadata)| {
+                    (0..metadata.metadata().num_row_groups()).map(move |group| (file, Some(group)))
+                };
+                files.iter().enumerate().flat_map(groups).collect()
+            }
+            FilesForm::Arrow | FilesForm::Parsed { .. } => (0..self.files.len()).map(|file| (file, None)).collect(),
+        };
+        let parts: Vec<_> = all.into_iter().enumerate().filter(|(at, _)| is_wanted(*at)).map(|(_, one)| one).collect();
+        split(parts.len(), count).map(|range| join(&parts[range])).collect()
+    }
+
+    fn read(
+        &self,
+        part: &FileSlice,
+        columns: &[usize],
+        sink: &mut dyn FnMut(RecordBatch) -> bool,
+    ) -> std::result::Result<(), FileError> {
+        let schema = Arc::new(self.schema.project(columns).map_err(|error| self.misfit(part.file, error.to_string()))?);
+        Ok(match &self.form {
+            FilesForm::Parquet(metadata) => self.read_parquet(part, &metadata[part.file], &schema, sink),
+            FilesForm::Arrow => self.read_arrow(&self.files[part.file], &schema, sink),
+            FilesForm::Parsed { spec, source } => self.read_parsed(part.file, spec, source.as_ref(), &schema, sink),
+        }?)
     }
 }
 

@@ -54,7 +54,7 @@ pub use csv::number_form::NumberForm;
 pub use error::{Error, Result};
 pub use exact::{cast_exactly, natural_type};
 pub use few_texts::{SAMPLE_ROWS, TextSample};
-pub use in_place::{FileSlice, FilesInPlace, GroupStatistics};
+pub use in_place::{FileOpener, OpenedFiles};
 pub use input::{InputFile, digest, expand};
 pub use load::{LoadOutcome, Progress, load, loaded_by, new_files};
 pub use plan::{Format, Import, ImportSettings, OnError, plan, reference_symbol};

@@ -25,8 +25,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::stream::RecordBatchReceiverStreamBuilder;
 use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
 use splay_functions::walk::Walk;
-use splay_import::{FileSlice, FilesInPlace, GroupStatistics, ImportSettings, expand};
-use splay_store::one_nan;
+use splay_store::{FileSlice, FilesInPlace, GroupStatistics, OpenFiles, one_nan};
 
 /// Most batches that wait between the thread that reads a file and the operators.
 const BATCHES_WAITING: usize = 2;
@@ -34,7 +33,7 @@ const BATCHES_WAITING: usize = 2;
 /// Files that a statement reads.
 #[derive(Debug)]
 pub(crate) struct FileTable {
-    files: Arc<FilesInPlace>,
+    files: Arc<dyn FilesInPlace>,
     /// With folded names.
     schema: SchemaRef,
 }
@@ -46,10 +45,8 @@ pub(crate) fn is_path(name: &str) -> bool {
 
 impl FileTable {
     /// Opens the files of a path or pattern. `threads` parse text.
-    pub(crate) fn open(path: &str, threads: usize) -> Result<FileTable> {
-        let settings = ImportSettings { threads, ..ImportSettings::default() };
-        let files = expand(&[path.to_owned()]).and_then(|files| FilesInPlace::open(files, &settings));
-        let files = Arc::new(files.map_err(|error| DataFusionError::Plan(error.to_string()))?);
+    pub(crate) fn open(opener: &dyn OpenFiles, path: &str, threads: usize) -> Result<FileTable> {
+        let files = opener.open(path, threads).map_err(|error| DataFusionError::Plan(error.to_string()))?;
         let fold = |field: &Arc<Field>| {
             let data_type = as_in_tables(field.data_type());
             field.as_ref().clone().with_name(field.name().to_lowercase()).with_data_type(data_type)
@@ -141,7 +138,7 @@ impl TableProvider for FileTable {
             let (files, columns, schema) = (Arc::clone(&self.files), columns.clone(), Arc::clone(&schema));
             Arc::new(FileStream { files, parts, columns, schema }) as Arc<dyn PartitionStream>
         };
-        let parts = self.files.parts(streams, |group| row_groups[group]);
+        let parts = self.files.parts(streams, &|group| row_groups[group]);
         let partitions = parts.into_iter().map(partition).collect();
         let limit = limit.filter(|_| filters.is_empty());
         let streams = StreamingTableExec::try_new(schema, partitions, None, [], false, limit)?;
@@ -195,7 +192,7 @@ impl PruningStatistics for FileTable {
 /// Parts of files, read one after the other by a dedicated thread.
 #[derive(Debug)]
 struct FileStream {
-    files: Arc<FilesInPlace>,
+    files: Arc<dyn FilesInPlace>,
     parts: Vec<FileSlice>,
     columns: Vec<usize>,
     schema: SchemaRef,
@@ -220,7 +217,7 @@ impl PartitionStream for FileStream {
                         is_left = sent.is_err();
                         !is_left
                     })
-                    .map_err(|error| DataFusionError::External(Box::new(error)))?;
+                    .map_err(|error| DataFusionError::External(error))?;
                 if is_left {
                     break;
                 }

@@ -20,7 +20,7 @@ use datafusion::logical_expr::{
 };
 use datafusion::physical_plan::ExecutionPlan;
 use splay_functions::RowOrder;
-use splay_store::{DATE_COLUMN, Database, Selection, TableSnapshot, TableSpec, View};
+use splay_store::{DATE_COLUMN, Database, OpenFiles, Selection, TableSnapshot, TableSpec, View};
 
 use crate::access::{Guard, TableGuard};
 use crate::error::external;
@@ -230,8 +230,8 @@ impl TickTable {
 #[derive(Debug)]
 pub(crate) struct TickSchema {
     database: Database,
-    /// Threads that parse files, if statements may read files.
-    file_threads: Option<usize>,
+    /// What opens files, and the threads that parse them, if statements may read files.
+    files: Option<(Arc<dyn OpenFiles>, usize)>,
     /// The session state in which views are planned. It holds this schema, hence the weak reference.
     state: OnceLock<Weak<SessionState>>,
     /// The rights that the table is read by; `None` for all rights.
@@ -239,8 +239,12 @@ pub(crate) struct TickSchema {
 }
 
 impl TickSchema {
-    pub(crate) fn new(database: Database, file_threads: Option<usize>, guard: Option<Arc<Guard>>) -> TickSchema {
-        TickSchema { database, file_threads, state: OnceLock::new(), guard }
+    pub(crate) fn new(
+        database: Database,
+        files: Option<(Arc<dyn OpenFiles>, usize)>,
+        guard: Option<Arc<Guard>>,
+    ) -> TickSchema {
+        TickSchema { database, files, state: OnceLock::new(), guard }
     }
 
     /// Whether the caller may know that a table or view exists.
@@ -347,8 +351,10 @@ impl SchemaProvider for TickSchema {
 
 impl TickSchema {
     fn file(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
-        match self.file_threads {
-            Some(threads) if files::is_path(name) => Ok(Some(Arc::new(FileTable::open(name, threads)?))),
+        match &self.files {
+            Some((opener, threads)) if files::is_path(name) => {
+                Ok(Some(Arc::new(FileTable::open(opener.as_ref(), name, *threads)?)))
+            }
             None if files::is_path(name) => {
                 plan_err!("there is no table {name:?}; files are read by the command and in Python, not by a server")
             }

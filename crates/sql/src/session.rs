@@ -20,7 +20,7 @@ use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::ScalarValue;
 use datafusion::execution::memory_pool::MemoryPool;
 use splay_engine::{ReadStats, Stop};
-use splay_store::{Database, TransactionSnapshots, View};
+use splay_store::{Database, OpenFiles, TransactionSnapshots, View};
 
 use self::explain::{with_metrics, with_rows, with_tick_plan};
 pub(crate) use self::planning::{learn_columns, logical_plan};
@@ -63,8 +63,8 @@ pub struct SessionSettings {
     /// Whether the memory of each step of a tick plan is measured, which takes some microseconds, and longer for answers of many pieces. `explain
     /// analyze` always does. Default false.
     pub measure_memory: bool,
-    /// Whether statements may read files, by quoted paths in place of tables. Default false.
-    pub files: bool,
+    /// Opens the files that statements may read, by quoted paths in place of tables. Default: none are read.
+    pub files: Option<Arc<dyn OpenFiles>>,
 }
 
 impl Default for SessionSettings {
@@ -78,7 +78,7 @@ impl Default for SessionSettings {
             tick_plans: true,
             result_cache_bytes: 0,
             measure_memory: false,
-            files: false,
+            files: None,
         }
     }
 }
@@ -218,10 +218,10 @@ impl Session {
     pub(crate) fn guarded(&self, guard: Arc<Guard>) -> Result<Session> {
         let caller =
             Caller { guard: Some(Arc::clone(&guard)), user: None, manages_users: false, changes_password: false };
-        if caller.veil().is_none() && !self.settings.files {
+        if caller.veil().is_none() && self.settings.files.is_none() {
             return Ok(self.for_caller(caller));
         }
-        let settings = SessionSettings { files: false, result_cache_bytes: 0, ..self.settings.clone() };
+        let settings = SessionSettings { files: None, result_cache_bytes: 0, ..self.settings.clone() };
         let states = states(&self.database, &settings, self.has_catalogue, Some(guard))?;
         let statements = Arc::new(TickStatements::new(0));
         Ok(Session { settings, states, statements, materialized: Arc::default(), caller, ..self.clone() })

@@ -1,10 +1,12 @@
 //! A database that is named by its folder or by the address of its server, and what of it is read.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow, bail};
 use serde_json::Value;
 use splay_capture::FollowSettings;
+use splay_import::FileOpener;
 use splay_server::client::{Client, HttpAnswer};
 use splay_sql::{Session, SessionSettings, creates_table};
 use splay_store::Database;
@@ -36,7 +38,8 @@ pub fn source(arguments: &AskArguments, measure_memory: bool) -> Result<Source> 
     let mut settings = SessionSettings::default();
     settings.memory_bytes = arguments.memory.as_ref().map_or(settings.memory_bytes, |bytes| bytes.0);
     settings.threads = arguments.threads.unwrap_or(settings.threads).max(1);
-    (settings.measure_memory, settings.files) = (measure_memory, true);
+    settings.measure_memory = measure_memory;
+    settings.files = Some(Arc::new(FileOpener));
     refuse_other_places(&arguments.place.place)?;
     let database = open_to_read(Path::new(&arguments.place.place), &arguments.journal)?;
     Ok(Source::Local(Session::new(database, settings)?))

@@ -1,6 +1,9 @@
 //! What `splay tables` and `splay describe` say of views.
 
+use std::sync::Arc;
+
 use anyhow::{Result, bail};
+use splay_import::FileOpener;
 use splay_sql::statements::quoted;
 use splay_sql::{Session, SessionSettings};
 use splay_store::{ColumnType, Database, TableSnapshot, TableSpec, View};
@@ -31,7 +34,7 @@ pub fn describe(database: &Database, view: &View, storage: bool) -> Result<()> {
             None => bail!("{} is a view, which keeps no rows", view.name),
         }
     }
-    let settings = SessionSettings { files: true, ..SessionSettings::default() };
+    let settings = SessionSettings { files: Some(Arc::new(FileOpener)), ..SessionSettings::default() };
     let session = Session::new(database.clone(), settings)?;
     say!("view       {}", view.name)?;
     match (&view.materialized, view.rows_table()) {

@@ -49,7 +49,7 @@ enum SlicePlan {
 impl Session {
     /// This session over another view of the database, with empty caches.
     fn over(&self, database: Database) -> Result<Session> {
-        let settings = SessionSettings { result_cache_bytes: 0, files: false, ..self.settings.clone() };
+        let settings = SessionSettings { result_cache_bytes: 0, files: None, ..self.settings.clone() };
         let states = states(&database, &settings, false, None)?;
         let statements = Arc::new(TickStatements::new(0));
         Ok(Session {

@@ -85,8 +85,8 @@ fn state(
     has_catalogue: bool,
     guard: Option<Arc<Guard>>,
 ) -> Result<(SessionState, Arc<TickSchema>)> {
-    let file_threads = settings.files.then_some(settings.threads);
-    let tables = Arc::new(TickSchema::new(database.clone(), file_threads, guard));
+    let files = settings.files.clone().map(|files| (files, settings.threads));
+    let tables = Arc::new(TickSchema::new(database.clone(), files, guard));
     let mut config = SessionConfig::new()
         .with_extension(Arc::new(functions::OwnCalendars(Arc::new(CalendarTables::new(Arc::clone(&tables))))))
         .with_target_partitions(settings.threads.max(1))

@@ -2,11 +2,13 @@
 
 use std::ops::ControlFlow;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use arrow::array::RecordBatch;
 use arrow::ipc::writer::FileWriter;
+use splay_import::FileOpener;
 use splay_lab::compression::{
     Column, Dataset, Limits, List, Measurement, Metric, Outcome, SchemeSet, Settings, best, choose, extremes, front,
     load, run as measure, schemes, totals,
@@ -101,7 +103,10 @@ fn measured(data: &[Dataset], arguments: &CompressionArguments) -> Result<Outcom
 
 /// A session over a database without tables, for statements over files.
 pub fn session(folder: &Path) -> Result<Session> {
-    Ok(Session::new(Database::create(folder)?, SessionSettings { files: true, ..SessionSettings::default() })?)
+    Ok(Session::new(
+        Database::create(folder)?,
+        SessionSettings { files: Some(Arc::new(FileOpener)), ..SessionSettings::default() },
+    )?)
 }
 
 /// The time of a statement over rows, which it reads from an uncompressed file in the page cache.

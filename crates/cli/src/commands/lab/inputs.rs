@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use anyhow::{Result, anyhow, bail};
 use arrow::array::RecordBatch;
-use splay_import::{FilesInPlace, ImportSettings, expand};
+use splay_import::{ImportSettings, OpenedFiles, expand};
 use splay_lab::formats::{Columns, Table};
-use splay_store::{Database, days};
+use splay_store::{Database, FilesInPlace, days};
 
 use crate::lab_args::InputArguments;
 
@@ -50,12 +50,12 @@ fn files(arguments: &InputArguments) -> Result<Vec<Table>> {
     let mut tables: Vec<Table> = Vec::new();
     for pattern in &arguments.files {
         let settings = ImportSettings { threads: 1, ..ImportSettings::default() };
-        let files = FilesInPlace::open(expand(std::slice::from_ref(pattern))?, &settings)?;
+        let files = OpenedFiles::open(expand(std::slice::from_ref(pattern))?, &settings)?;
         let all: Vec<usize> = (0..files.schema().fields().len()).collect();
         let mut rows = Rows::up_to(arguments.rows);
-        for part in files.parts(1, |_| true).iter().flatten() {
+        for part in files.parts(1, &|_| true).iter().flatten() {
             if rows.remaining > 0 {
-                files.read(part, &all, &mut |batch| rows.add(batch))?;
+                files.read(part, &all, &mut |batch| rows.add(batch)).map_err(|error| anyhow!(error))?;
             }
         }
         let name = name_of(pattern, &Columns::of(files.schema()), &tables);
