@@ -3,14 +3,15 @@
 //! - It is the left one of an inner and of a left join, the right one of a right join, and the first that isn't null of a full join.
 //! - `*` has it once, where the left relation has it. DataFusion 55.2 takes the one whose relation comes first in the alphabet, which may be
 //!   the side without a row.
-//! - Where it isn't the left one, the join gets an `ON`, and the name by itself becomes an expression wherever the select and its order have it.
-//!   Within a sub-query the name has to be qualified.
+//! - Where it isn't the left one, or where several joins have the same key, which DataFusion 55.2 calls ambiguous, the join gets an `ON`, and the
+//!   name by itself becomes an expression wherever the select and its order have it. Within a sub-query the name has to be qualified.
 
+use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, Ident, Join, JoinConstraint, JoinOperator, Query, Select, SelectItem, TableFactor,
-    TableWithJoins, VisitorMut,
+    BinaryOperator, Expr, Ident, Join, JoinConstraint, JoinOperator, ObjectName, Query, Select, SelectItem,
+    TableFactor, TableWithJoins, VisitorMut,
 };
 
 use super::relation::{FromColumn, Relation};
@@ -31,8 +32,35 @@ pub(super) fn is_in(select: &Select, is_starred: bool) -> bool {
     if select.from.iter().any(joins::is_by_time) {
         return false;
     }
-    let joins = || select.from.iter().flat_map(|from| &from.joins);
-    joins().any(|join| is_of_right(&join.join_operator)) || (is_starred && joins().any(is_by_name))
+    needs_names(select) || (is_starred && select.from.iter().flat_map(|from| &from.joins).any(is_by_name))
+}
+
+/// Whether the name of a key stands for an expression.
+fn needs_names(select: &Select) -> bool {
+    select
+        .from
+        .iter()
+        .any(|from| from.joins.iter().any(|join| is_of_right(&join.join_operator)) || repeats_key(&from.joins))
+}
+
+/// Whether several joins have a key of one name.
+fn repeats_key(joins: &[Join]) -> bool {
+    let (mut keys, mut joined, mut is_natural) = (HashSet::new(), 0, false);
+    for join in joins {
+        match constraint(&join.join_operator) {
+            Some(JoinConstraint::Using(names)) => {
+                let key = |name: &ObjectName| Some(name.0.last()?.as_ident()?.value.to_lowercase());
+                if !names.iter().all(|name| keys.insert(key(name))) {
+                    return true;
+                }
+            }
+            Some(JoinConstraint::Natural) => is_natural = true,
+            _ => continue,
+        }
+        joined += 1;
+    }
+    // Keys of a natural join are known by its columns only.
+    is_natural && joined > 1
 }
 
 fn is_by_name(join: &Join) -> bool {
@@ -108,7 +136,7 @@ pub(super) fn check_names(select: &Select, columns: &[Column]) -> Result<()> {
 /// Merges the columns of the joins, and writes keys as `ON` if a name means an expression. `None` if a name isn't that of exactly one column on
 /// each side, which the planner refuses, or if the columns aren't known.
 pub(super) fn merge(select: &mut Select, columns: Vec<Vec<Column>>) -> Option<JoinColumns> {
-    let needs_names = select.from.iter().flat_map(|from| &from.joins).any(|join| is_of_right(&join.join_operator));
+    let needs_names = needs_names(select);
     let (mut all, mut names) = (Vec::new(), Vec::new());
     let mut columns = columns.into_iter();
     let mut from = select.from.clone();

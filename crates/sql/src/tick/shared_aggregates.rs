@@ -16,7 +16,11 @@ use splay_engine::{Aggregate, AggregateFunction, BinaryOp, Expr as TickExpr};
 use super::convert::UnsupportedExpr;
 use super::recognise::Recogniser;
 
+/// Calls up to which each aggregate is compared with all others.
+const CALLS_MAX: usize = 256;
+
 /// Aggregates to compute, and the expressions of those that are asked for over them.
+#[derive(Default)]
 pub(super) struct SharedAggregates {
     pub computed: Vec<Aggregate>,
     pub outputs: Vec<TickExpr>,
@@ -31,50 +35,56 @@ impl Recogniser<'_> {
         schema: &DFSchema,
         have_order: bool,
     ) -> Result<SharedAggregates, UnsupportedExpr> {
-        let mut all = SharedAggregates { computed: Vec::with_capacity(calls.len()), outputs: Vec::new() };
-        for (call, data_type) in calls.iter().zip(types) {
-            let moved = moved_sum(call, schema);
-            let of_call = moved.as_ref().map_or(call, |moved| &moved.sum);
-            let aggregate = self.call(of_call, schema, data_type, have_order)?;
-            let output = match moved {
-                None => all.add(aggregate),
-                Some(MovedSum { constant, op, is_first, .. }) => {
-                    let count = all.add_same(count_of(&aggregate), self);
-                    let sum = all.add_same(aggregate, self);
+        let are_few = calls.len() <= CALLS_MAX;
+        let moved: Vec<_> = calls.iter().map(|call| moved_sum(call, schema).filter(|_| are_few)).collect();
+        let mut aggregates = Vec::with_capacity(calls.len());
+        for ((call, moved), data_type) in calls.iter().zip(&moved).zip(types) {
+            let call = moved.as_ref().map_or(call, |moved| &moved.sum);
+            aggregates.push(self.call(call, schema, data_type, have_order)?);
+        }
+        let sum_beside = |mean| if are_few { self.sum_beside(mean, &aggregates) } else { None };
+        let sums: Vec<Option<Aggregate>> = aggregates.iter().map(sum_beside).collect();
+        let are_shared = moved.iter().any(Option::is_some) || sums.iter().any(Option::is_some);
+        let mut all = SharedAggregates::default();
+        for ((aggregate, moved), sum) in aggregates.into_iter().zip(moved).zip(sums) {
+            let output = match (moved, sum) {
+                (Some(MovedSum { constant, op, is_first, .. }), _) => {
+                    let count = self.shared(count_of(&aggregate), &mut all);
+                    let sum = self.shared(aggregate, &mut all);
                     let moved = binary(BinaryOp::Multiply, self.convert(&constant, schema)?, count);
                     if is_first { binary(op, moved, sum) } else { binary(op, sum, moved) }
                 }
+                (None, Some(sum)) => {
+                    let (count, sum) = (self.shared(count_of(&sum), &mut all), self.shared(sum, &mut all));
+                    binary(BinaryOp::Divide, sum, TickExpr::Cast(Box::new(count), DataType::Float64))
+                }
+                (None, None) if are_shared => self.shared(aggregate, &mut all),
+                (None, None) => all.add(aggregate),
             };
             all.outputs.push(output);
         }
-        self.divide_sums(&mut all);
         Ok(all)
     }
 
-    /// Replaces averages by sums that are computed anyway.
-    fn divide_sums(&self, all: &mut SharedAggregates) {
-        for place in 0..all.computed.len() {
-            let average = &all.computed[place];
-            if average.function != AggregateFunction::Average || average.data_type != DataType::Float64 {
-                continue;
-            }
-            let sum = Aggregate { function: AggregateFunction::Sum, ..average.clone() };
-            let Some(sum) = all.place_of(&sum, self) else { continue };
-            let count = count_of(average);
-            let mean = |count: TickExpr| {
-                let count = TickExpr::Cast(Box::new(count), DataType::Float64);
-                binary(BinaryOp::Divide, TickExpr::Column(sum), count)
-            };
-            let mean = match all.place_of(&count, self) {
-                Some(known) => mean(TickExpr::Column(known)),
-                None => {
-                    all.computed[place] = count;
-                    mean(TickExpr::Column(place))
-                }
-            };
-            let is_average = |output: &&mut TickExpr| matches!(**output, TickExpr::Column(of) if of == place);
-            all.outputs.iter_mut().filter(is_average).for_each(|output| *output = mean.clone());
+    /// The sum of the same values, if an aggregate is a mean of floats and the sum is computed anyway.
+    fn sum_beside(&self, mean: &Aggregate, aggregates: &[Aggregate]) -> Option<Aggregate> {
+        if mean.function != AggregateFunction::Average || mean.data_type != DataType::Float64 {
+            return None;
         }
+        let sum = Aggregate { function: AggregateFunction::Sum, ..mean.clone() };
+        aggregates.iter().any(|other| self.are_same(other, &sum)).then_some(sum)
+    }
+
+    /// The column of an aggregate, which is added unless there is one like it.
+    fn shared(&self, aggregate: Aggregate, all: &mut SharedAggregates) -> TickExpr {
+        match all.computed.iter().position(|other| self.are_same(other, &aggregate)) {
+            Some(place) => TickExpr::Column(place),
+            None => all.add(aggregate),
+        }
+    }
+
+    fn are_same(&self, one: &Aggregate, other: &Aggregate) -> bool {
+        one.is_same_by(other, &|one, other| self.constants.are_same(one, other))
     }
 }
 
@@ -83,19 +93,6 @@ impl SharedAggregates {
     fn add(&mut self, aggregate: Aggregate) -> TickExpr {
         self.computed.push(aggregate);
         TickExpr::Column(self.computed.len() - 1)
-    }
-
-    /// Adds an aggregate if there is none like it, and returns its column.
-    fn add_same(&mut self, aggregate: Aggregate, recogniser: &Recogniser<'_>) -> TickExpr {
-        match self.place_of(&aggregate, recogniser) {
-            Some(place) => TickExpr::Column(place),
-            None => self.add(aggregate),
-        }
-    }
-
-    fn place_of(&self, aggregate: &Aggregate, recogniser: &Recogniser<'_>) -> Option<usize> {
-        let same = |one, other| recogniser.constants.are_same(one, other);
-        self.computed.iter().position(|other| other.is_same_by(aggregate, &same))
     }
 }
 

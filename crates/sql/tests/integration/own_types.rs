@@ -72,3 +72,34 @@ fn blocks_are_left_out_by_literals_of_any_type() {
         assert_eq!(both.compare(&text), Ok(true), "{text}");
     }
 }
+
+/// Sums with a constant, means beside sums, and quotients by a constant.
+#[test]
+fn arithmetic_with_constants_gives_the_general_results() {
+    let (_folder, database) = database(Tier::Mapped);
+    let both = both(&database, 2);
+    for text in [
+        "select sum(few), sum(few + 1), sum(5 - few), sum(few - 7), sum(thousand + 3), avg(mark::double), sum(mark::double), count(few) from event",
+        "select sym, sum(few + 2) filter (where thousand > 500), sum(few + 1), count(few), avg(far::double), sum(far::double), count(far) from event group by sym order by 1",
+        "select sum(few + 1), avg(many::double), sum(many::double), count(many) from event where thousand < 0",
+        "select sym, few, sum(thousand - 1), avg(thousand::double) from (select * from event order by ts limit 500) group by sym, few order by 1, 2",
+        "select max(few / 3), min(few % 7), max(few / -1), min(few % -1), max(thousand / 10), min(thousand % 10), max(far / 3), max(far % 3) from event",
+        "select max(many / 7), min(many % 1000), min(many / -3), max(many % -3), max(few / 1), max(7 / (few * few + 1)) from event",
+        "select max(amount / 3), min(amount % 7), max(amount / 0.25), sum(amount * 2.5), sum(amount - 1), sum(1 - amount), max(amount * amount) from event",
+        "select max(amount / (amount * amount + 1)), min(amount % (amount * amount + 1)), sum(amount + few), sum(amount * thousand), avg(amount::double) from event",
+    ] {
+        assert_eq!(both.compare(text), Ok(true), "{text}: {:?}", both.reason(text));
+    }
+    // Whatever fails does so in the same words.
+    for text in [
+        "select sum(few + 9223372036854775807) from event",
+        "select sum(thousand + 9223372036854770000) from event group by sym",
+        "select max(many / 0) from event",
+        "select max(few % 0) from event",
+        "select max(amount / 0) from event",
+        "select max(amount / (amount - amount)) from event",
+    ] {
+        let compared = both.compare(text);
+        assert!(compared.is_ok(), "{text}: {compared:?}");
+    }
+}
