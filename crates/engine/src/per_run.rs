@@ -4,7 +4,7 @@
 //! constants of a run is dropped at its end ([`release`]), or with the plan, if that owns the constant.
 
 use std::any::Any;
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
 
 use arrow::array::{Array, ArrayRef};
 
@@ -31,7 +31,12 @@ trait Cache: Send + Sync {
 
 impl<T: Send + Sync + 'static> Cache for Values<T> {
     fn take_unused(&self, unused: &mut Vec<Arc<dyn Any + Send + Sync>>) -> bool {
-        let mut values = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // One that is making a value belongs to a run, whose end comes by again.
+        let mut values = match self.0.try_lock() {
+            Ok(values) => values,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return true,
+        };
         for (_, value) in values.extract_if(.., |(of, _)| of.strong_count() == 0) {
             unused.push(value);
         }
