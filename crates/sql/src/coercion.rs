@@ -21,7 +21,7 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema, Result, ScalarValue, plan_err};
 use datafusion::logical_expr::expr::{Between, Cast, InList, Sort as SortKey};
-use datafusion::logical_expr::logical_plan::{Projection, Union};
+use datafusion::logical_expr::logical_plan::{Join, Projection, Union};
 use datafusion::logical_expr::{
     BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, WindowFrame, WindowFrameBound, WindowFrameUnits,
 };
@@ -280,12 +280,31 @@ pub(crate) fn one_type(values: Vec<&mut Expr>, schema: &DFSchema) -> Result<bool
     Ok(is_cast)
 }
 
-/// The same for the columns of unions.
+/// The same for the columns of unions, and for those that `INTERSECT` and `EXCEPT` compare.
 fn one_type_of_inputs(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
-    with_columns_cast(node, |types| {
-        let is_mixed = types.iter().any(|of| of.is_floating()) && types.iter().any(is_decimal);
-        is_mixed.then_some(DataType::Float64)
+    if let LogicalPlan::Join(join) = node {
+        return one_type_of_keys(join);
+    }
+    with_columns_cast(node, |types, planned| {
+        // A union of unions was planned when the inner one was still of decimals.
+        let has_decimals = is_decimal(planned) || types.iter().any(is_decimal);
+        (has_decimals && types.iter().any(|of| of.is_floating())).then_some(DataType::Float64)
     })
+}
+
+fn one_type_of_keys(mut join: Join) -> Result<Transformed<LogicalPlan>> {
+    let mut is_cast = false;
+    for (left, right) in &mut join.on {
+        let types = (left.get_type(join.left.schema())?, right.get_type(join.right.schema())?);
+        let (decimal, schema) = match &types {
+            (one, other) if is_decimal(one) && other.is_floating() => (left, join.left.schema()),
+            (one, other) if one.is_floating() && is_decimal(other) => (right, join.right.schema()),
+            _ => continue,
+        };
+        *decimal = std::mem::take(decimal).cast_to(&DataType::Float64, schema)?;
+        is_cast = true;
+    }
+    Ok(Transformed::new(LogicalPlan::Join(join), is_cast, TreeNodeRecursion::Continue))
 }
 
 /// The plan with unions of texts and symbols as unions of texts. DataFusion 55.2 makes symbols of them, and keeps the type that was before for what
@@ -293,7 +312,7 @@ fn one_type_of_inputs(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
 fn texts_of_unions(plan: LogicalPlan) -> Result<LogicalPlan> {
     let has_union = any_step(&plan, |step| Ok(matches!(step, LogicalPlan::Union(_))))?;
     let texts = |node: LogicalPlan| {
-        with_columns_cast(node, |types| {
+        with_columns_cast(node, |types, _| {
             // The planner gives the column the type that the first query has.
             let is_mixed = types.contains(&DataType::Utf8)
                 && types.iter().any(|of| matches!(of, DataType::Dictionary(_, text) if **text == DataType::Utf8));
@@ -303,10 +322,10 @@ fn texts_of_unions(plan: LogicalPlan) -> Result<LogicalPlan> {
     if has_union { rewritten(plan, |node, _| texts(node), |expr, _| Ok(Transformed::no(expr))) } else { Ok(plan) }
 }
 
-/// A union whose columns have the type that `common` gives for those of its inputs; without one they stay as they are.
+/// A union whose columns have the type that `common` gives for those of its inputs, and the one that it was planned with; without one they stay as they are.
 fn with_columns_cast(
     node: LogicalPlan,
-    common: impl Fn(&[DataType]) -> Option<DataType>,
+    common: impl Fn(&[DataType], &DataType) -> Option<DataType>,
 ) -> Result<Transformed<LogicalPlan>> {
     let LogicalPlan::Union(union) = &node else { return Ok(Transformed::no(node)) };
     let width = union.inputs.first().map_or(0, |input| input.schema().fields().len());
@@ -314,7 +333,8 @@ fn with_columns_cast(
         let fields = union.inputs.iter().filter_map(|input| input.schema().fields().get(column));
         fields.map(|field| field.data_type().clone()).collect()
     };
-    let common: Vec<Option<DataType>> = (0..width).map(|column| common(&types(column))).collect();
+    let planned = |column: usize| union.schema.fields().get(column).map_or(&DataType::Null, |field| field.data_type());
+    let common: Vec<Option<DataType>> = (0..width).map(|column| common(&types(column), planned(column))).collect();
     if common.iter().all(Option::is_none) {
         return Ok(Transformed::no(node));
     }

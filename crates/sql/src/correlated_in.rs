@@ -44,7 +44,9 @@ pub(crate) fn correlated_membership(node: LogicalPlan) -> Result<Transformed<Log
             return Ok(Transformed::yes(if is_inverted { Expr::Not(Box::new(value)) } else { value }));
         }
         if !negated {
-            return Ok(Transformed::no(expr));
+            // `NOT (x NOT IN …)`, too, and what is within it isn't a condition by itself.
+            let membership = Expr::InSubquery(InSubquery { negated: false, ..membership.clone() });
+            return Ok(Transformed::new(membership, true, TreeNodeRecursion::Jump));
         }
         check_rows(&membership.subquery.subquery)?;
         Ok(Transformed::yes(no_row_may_equal(membership, &schema)?))

@@ -3,8 +3,9 @@
 //! - It is the left one of an inner and of a left join, the right one of a right join, and the first that isn't null of a full join.
 //! - `*` has it once, where the left relation has it. DataFusion 55.2 takes the one whose relation comes first in the alphabet, which may be
 //!   the side without a row.
-//! - Where it isn't the left one, or where several joins have the same key, which DataFusion 55.2 calls ambiguous, the join gets an `ON`, and the
-//!   name by itself becomes an expression wherever the select and its order have it. Within a sub-query the name has to be qualified.
+//! - Where it isn't the left one, the join gets an `ON`, and the name by itself becomes an expression wherever the select and its order have it. The
+//!   same happens where DataFusion 55.2 calls the key ambiguous: in `WHERE`, and if several joins have the same key. Within a sub-query the name has
+//!   to be qualified.
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -18,7 +19,7 @@ use super::relation::{FromColumn, Relation};
 use crate::error::{Error, Result, fault};
 use crate::joins;
 use crate::resolve::call;
-use crate::walk::visit_mut;
+use crate::walk::{any_expression_outside_queries, visit_mut};
 
 /// The columns of a `FROM` with such joins.
 pub(super) struct JoinColumns {
@@ -37,10 +38,37 @@ pub(super) fn is_in(select: &Select, is_starred: bool) -> bool {
 
 /// Whether the name of a key stands for an expression.
 fn needs_names(select: &Select) -> bool {
-    select
-        .from
-        .iter()
-        .any(|from| from.joins.iter().any(|join| is_of_right(&join.join_operator)) || repeats_key(&from.joins))
+    let needs = |from: &TableWithJoins| {
+        from.joins.iter().any(|join| is_of_right(&join.join_operator)) || repeats_key(&from.joins)
+    };
+    select.from.iter().any(needs) || has_key_in_condition(select)
+}
+
+/// Whether `WHERE` has a key by its name alone.
+fn has_key_in_condition(select: &Select) -> bool {
+    let Some(condition) = &select.selection else { return false };
+    let joins = select.from.iter().flat_map(|from| &from.joins);
+    let constraints: Vec<JoinConstraint> = joins.filter_map(|join| constraint(&join.join_operator)).collect();
+    let is_key = |name: &Ident| {
+        constraints.iter().any(|constraint| match constraint {
+            JoinConstraint::Using(names) => {
+                names.iter().any(|key| key_name(key).is_some_and(|key| key == folded(name)))
+            }
+            // Its keys are known by its columns only.
+            JoinConstraint::Natural => true,
+            JoinConstraint::On(_) | JoinConstraint::None => false,
+        })
+    };
+    any_expression_outside_queries(condition, |expr| matches!(expr, Expr::Identifier(name) if is_key(name)))
+}
+
+/// The name of a key of `USING`.
+fn key_name(key: &ObjectName) -> Option<String> {
+    Some(key.0.last()?.as_ident()?.value.to_lowercase())
+}
+
+fn folded(name: &Ident) -> String {
+    if name.quote_style.is_some() { name.value.clone() } else { name.value.to_lowercase() }
 }
 
 /// Whether several joins have a key of one name.
@@ -49,8 +77,7 @@ fn repeats_key(joins: &[Join]) -> bool {
     for join in joins {
         match constraint(&join.join_operator) {
             Some(JoinConstraint::Using(names)) => {
-                let key = |name: &ObjectName| Some(name.0.last()?.as_ident()?.value.to_lowercase());
-                if !names.iter().all(|name| keys.insert(key(name))) {
+                if !names.iter().all(|name| keys.insert(key_name(name))) {
                     return true;
                 }
             }
@@ -192,10 +219,7 @@ fn merge_columns(
     let is_of_right = is_of_right(operator);
     let constraint = constraint_mut(operator)?;
     let keys: Vec<String> = match constraint {
-        JoinConstraint::Using(names) => {
-            let name = |part: &Ident| part.value.to_lowercase();
-            names.iter().map(|key| key.0.last()?.as_ident().map(name)).collect::<Option<_>>()?
-        }
+        JoinConstraint::Using(names) => names.iter().map(key_name).collect::<Option<_>>()?,
         JoinConstraint::Natural => {
             let is_common = |column: &&Column| right.iter().any(|other| other.column.name == column.column.name);
             left.iter().filter(is_common).map(|column| column.column.name.clone()).collect()
@@ -264,7 +288,7 @@ pub(super) fn put_names_in_key(key: &mut Expr, list: &[SelectItem], names: &[(St
 }
 
 fn stands_for<'a>(name: &Ident, names: &'a [(String, Expr)]) -> Option<&'a Expr> {
-    let name = if name.quote_style.is_some() { name.value.clone() } else { name.value.to_lowercase() };
+    let name = folded(name);
     names.iter().find(|(key_name, _)| *key_name == name).map(|(_, expr)| expr)
 }
 

@@ -77,8 +77,8 @@ use crate::syntax::snapshot_of;
 /// Most shapes in the cache.
 const SHAPES_MAX: usize = 4096;
 
-/// Most bytes of shapes that are kept.
-const SHAPES_BYTES_MAX: usize = 64 << 20;
+/// Most bytes of shapes that are kept. The plan of a statement takes ten times as many, of a short join some hundred times.
+const SHAPES_BYTES_MAX: usize = 16 << 20;
 
 /// A recognised statement.
 #[derive(Debug)]
