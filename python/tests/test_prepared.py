@@ -61,4 +61,5 @@ def test_explain_says_which_way_a_statement_runs(db):
     plan = tick_plan("select sym, time_bucket(interval '1 minute', ts) m, last(price) from trade where sym = 'A' group by 1, 2")
     assert "AggregateTable: by [symbol, time bucket], [Last], bounds=[symbol], filter=none" in plan
     assert tick_plan("select nth_value(price, 2 order by price) from trade").startswith("none, because of the aggregate")
-    assert tick_plan("select 1").startswith("none, because of")
+    assert tick_plan("select now()").startswith("none, because of now")
+    assert tick_plan("select 1").startswith("Project: 1 columns")
