@@ -5,6 +5,8 @@
 //! gets the condition `f.order_id IN (SELECT o.id FROM orders o WHERE o.state = 'open')`, a semi-join ahead of the
 //! grouping (magic sets: Mumick, Finkelstein, Pirahesh and Ramakrishnan, Magic is relevant, 1990). The same holds for
 //! `EXISTS`. Rows of a table are read twice for that; those of a join are read once, and kept.
+//!
+//! A condition on such a key alone, as `o.id BETWEEN 5 AND 9`, is one on the query's own key, too.
 
 use std::sync::Arc;
 
@@ -13,7 +15,7 @@ use datafusion::common::{Column, DFSchema, DataFusionError, JoinType, Spans};
 use datafusion::logical_expr::expr::{Exists, InSubquery};
 use datafusion::logical_expr::logical_plan::{Filter, Projection, Subquery};
 use datafusion::logical_expr::utils::{conjunction, split_conjunction};
-use datafusion::logical_expr::{BinaryExpr, Expr, LogicalPlan, Operator};
+use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator};
 use splay_functions::walk::Walk;
 
 use super::asof::as_text;
@@ -45,9 +47,10 @@ pub(super) fn with_narrowed_queries(
             Rows::OfTable(LogicalPlan::Filter(rows))
         }
     };
+    let conditions: Vec<&Expr> = split_conjunction(predicate).into_iter().filter(|one| compares_column(one)).collect();
     let narrowed = predicate.clone().transform_down(|expr| {
         let Some(query) = correlated(&expr) else { return Ok(Transformed::no(expr)) };
-        let Some(query) = narrowed_query(query, &rows)? else { return Ok(Transformed::no(expr)) };
+        let Some(query) = narrowed_query(query, &rows, &conditions)? else { return Ok(Transformed::no(expr)) };
         let narrowed = match expr {
             Expr::Exists(of) => Expr::Exists(Exists { subquery: query, negated: of.negated }),
             _ => Expr::ScalarSubquery(query),
@@ -98,7 +101,7 @@ fn correlated(expr: &Expr) -> Option<&Subquery> {
     (!query.outer_ref_columns.is_empty()).then_some(query)
 }
 
-fn narrowed_query(query: &Subquery, rows: &Rows<'_>) -> Result<Option<Subquery>, DataFusionError> {
+fn narrowed_query(query: &Subquery, rows: &Rows<'_>, of_rows: &[&Expr]) -> Result<Option<Subquery>, DataFusionError> {
     let narrowed = query.subquery.as_ref().clone().transform_down(|plan| {
         let LogicalPlan::Filter(filter) = &plan else { return Ok(Transformed::no(plan)) };
         let mut conditions = Vec::new();
@@ -106,6 +109,7 @@ fn narrowed_query(query: &Subquery, rows: &Rows<'_>) -> Result<Option<Subquery>,
             if let Some((inner, outer)) = equality(condition, filter.input.schema(), rows.plan().schema()) {
                 conditions.extend(is_key(inner, &filter.input, outer, rows)?);
             }
+            conditions.extend(conditions_on_key(condition, filter.input.schema(), of_rows)?);
         }
         let Some(conditions) = conjunction(conditions) else { return Ok(Transformed::no(plan)) };
         let filter = Filter::try_new(filter.predicate.clone().and(conditions), Arc::clone(&filter.input))?;
@@ -113,6 +117,50 @@ fn narrowed_query(query: &Subquery, rows: &Rows<'_>) -> Result<Option<Subquery>,
     })?;
     let of = |plan| Subquery { subquery: Arc::new(plan), ..query.clone() };
     Ok(narrowed.transformed.then(|| of(narrowed.data)))
+}
+
+/// What conditions on a column of the rows around a query say of the query's value that equals it. Equal floats may be zeros of two signs.
+fn conditions_on_key(equality: &Expr, schema: &DFSchema, of_rows: &[&Expr]) -> Result<Vec<Expr>, DataFusionError> {
+    let Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, right }) = equality else { return Ok(Vec::new()) };
+    let (field, outer, own) = match (left.as_ref(), right.as_ref()) {
+        (Expr::OuterReferenceColumn(field, outer), own) | (own, Expr::OuterReferenceColumn(field, outer)) => {
+            (field, outer, own)
+        }
+        _ => return Ok(Vec::new()),
+    };
+    // Of whole numbers a wider type has all values.
+    let is_column = match own {
+        Expr::Cast(cast) => matches!(*cast.expr, Expr::Column(_)) && cast.expr.get_type(schema)?.is_integer(),
+        own => matches!(own, Expr::Column(_)),
+    };
+    if !is_column || field.data_type().is_floating() || own.get_type(schema)? != *field.data_type() {
+        return Ok(Vec::new());
+    }
+    let is_of_column = |condition: &&&Expr| condition.column_refs().into_iter().all(|column| column == outer);
+    let of_own = |condition: &&Expr| {
+        let replaced = (*condition).clone().transform_up(|part| match part {
+            Expr::Column(_) => Ok(Transformed::yes(own.clone())),
+            other => Ok(Transformed::no(other)),
+        });
+        Ok(replaced?.data)
+    };
+    of_rows.iter().filter(is_of_column).map(of_own).collect()
+}
+
+/// Whether a condition compares one column with literals, so that it has a result for any value.
+fn compares_column(condition: &Expr) -> bool {
+    let is_other = |expr: &Expr| {
+        Ok(match expr {
+            Expr::Column(_) | Expr::Literal(_, _) | Expr::Between(_) | Expr::InList(_) | Expr::Not(_) => false,
+            Expr::BinaryExpr(BinaryExpr { op: Operator::And | Operator::Or, .. }) => false,
+            Expr::BinaryExpr(BinaryExpr { op, .. }) => !matches!(
+                op,
+                Operator::Eq | Operator::NotEq | Operator::Lt | Operator::LtEq | Operator::Gt | Operator::GtEq
+            ),
+            _ => true,
+        })
+    };
+    condition.column_refs().len() == 1 && !condition.exists(is_other).unwrap_or(true)
 }
 
 /// The columns of a query and of the rows around it that an equality compares.

@@ -339,6 +339,12 @@ fn queries_for_each_row_read_the_rows_with_its_keys() {
         "select s.id, (select count(*) from large l where l.few = s.few) as n from small s where s.few in (3, 4, 5)",
         "select count(*) from small s, other o where s.id = o.id and s.few = 7 and o.price <= (select avg(l.price) from large l where l.few = s.few)",
         "select count(*) from small s left join other o on s.id = o.id where s.few = 7 and s.price <= (select avg(l.price) from large l where l.sym = s.sym and l.few = s.few)",
+        // Conditions on the keys, of one type and of two.
+        "select count(*), sum(s.id) from small s where s.id between 5000 and 9000 and exists (select 1 from large l where l.id = s.id and l.price > 3)",
+        "select count(*), sum(s.few) from small s where s.few > 990 and not exists (select 1 from large l where cast(l.few as int) = s.few and l.price > 23)",
+        "select count(*) from small s where (s.id < 9000 or s.id > 890000) and s.price < (select max(l.price) from large l where l.few = s.few and l.id = s.id)",
+        "select count(*) from small s where s.note in ('N3', 'N7') and s.sym <> 'A' and exists (select 1 from large l where l.note = s.note and l.sym = s.sym)",
+        "select count(*) from small s, other o where s.id = o.id and o.id not between 30000 and 800000 and exists (select 1 from large l where l.id = o.id and l.few = s.few)",
         // Keys that are null, and keys that no row has.
         "select count(*) from small s where s.id is null and not exists (select 1 from large l where l.id = s.id)",
         "select count(*) from small s where s.few = -1 and s.price < (select max(l.price) from large l where l.id = s.id)",
