@@ -16,7 +16,7 @@ use crate::error::Result;
 use crate::parallel;
 
 /// Bytes of a text that a key holds. The eighth byte of the key says how many there are.
-pub(crate) const BYTES_OF_KEY: usize = 7;
+const BYTES_OF_KEY: usize = 7;
 
 /// Rows up to which texts are compared byte by byte.
 const COMPARED_MAX: usize = 16;

@@ -15,8 +15,8 @@ use arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 
-pub(crate) use self::column_spelling::QueryColumns;
 use self::column_spelling::Spelling;
+pub(crate) use self::column_spelling::{QueryColumns, last_part};
 pub(crate) use self::quoted::text_in_double_quotes;
 pub(crate) use self::titles::{is_title, title, titled};
 use crate::error::Result;

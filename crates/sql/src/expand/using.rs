@@ -11,13 +11,14 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, Ident, Join, JoinConstraint, JoinOperator, ObjectName, Query, Select, SelectItem,
-    TableFactor, TableWithJoins, VisitorMut,
+    BinaryOperator, Expr, Ident, Join, JoinConstraint, JoinOperator, Query, Select, SelectItem, TableFactor,
+    TableWithJoins, VisitorMut,
 };
 
 use super::relation::{FromColumn, Relation};
 use crate::error::{Error, Result, fault};
 use crate::joins;
+use crate::names::last_part;
 use crate::resolve::call;
 use crate::walk::{any_expression_outside_queries, visit_mut};
 
@@ -52,7 +53,7 @@ fn has_key_in_condition(select: &Select) -> bool {
     let is_key = |name: &Ident| {
         constraints.iter().any(|constraint| match constraint {
             JoinConstraint::Using(names) => {
-                names.iter().any(|key| key_name(key).is_some_and(|key| key == folded(name)))
+                names.iter().any(|key| last_part(key).is_some_and(|key| key == folded(name)))
             }
             // Its keys are known by its columns only.
             JoinConstraint::Natural => true,
@@ -60,11 +61,6 @@ fn has_key_in_condition(select: &Select) -> bool {
         })
     };
     any_expression_outside_queries(condition, |expr| matches!(expr, Expr::Identifier(name) if is_key(name)))
-}
-
-/// The name of a key of `USING`.
-fn key_name(key: &ObjectName) -> Option<String> {
-    Some(key.0.last()?.as_ident()?.value.to_lowercase())
 }
 
 fn folded(name: &Ident) -> String {
@@ -77,7 +73,7 @@ fn repeats_key(joins: &[Join]) -> bool {
     for join in joins {
         match constraint(&join.join_operator) {
             Some(JoinConstraint::Using(names)) => {
-                if !names.iter().all(|name| keys.insert(key_name(name))) {
+                if !names.iter().all(|name| keys.insert(last_part(name))) {
                     return true;
                 }
             }
@@ -219,7 +215,7 @@ fn merge_columns(
     let is_of_right = is_of_right(operator);
     let constraint = constraint_mut(operator)?;
     let keys: Vec<String> = match constraint {
-        JoinConstraint::Using(names) => names.iter().map(key_name).collect::<Option<_>>()?,
+        JoinConstraint::Using(names) => names.iter().map(last_part).collect::<Option<_>>()?,
         JoinConstraint::Natural => {
             let is_common = |column: &&Column| right.iter().any(|other| other.column.name == column.column.name);
             left.iter().filter(is_common).map(|column| column.column.name.clone()).collect()

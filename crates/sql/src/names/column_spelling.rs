@@ -148,7 +148,8 @@ fn folded_name(name: &Ident) -> String {
     name.value.to_lowercase()
 }
 
-fn last_part(name: &ObjectName) -> Option<String> {
+/// The last part of a name, folded; `None` if it isn't a word.
+pub(crate) fn last_part(name: &ObjectName) -> Option<String> {
     name.0.last()?.as_ident().map(folded_name)
 }
 

@@ -99,6 +99,13 @@ impl Both {
         Ok(is_tick)
     }
 
+    /// The rows that a statement's tick plan reads.
+    pub(crate) fn rows_read(&self, text: &str) -> u64 {
+        let mut answer = self.tick.sql(text, Parameters::None).unwrap();
+        answer.batches().unwrap();
+        answer.stats().rows_scanned
+    }
+
     /// Why a statement has no tick plan.
     pub(crate) fn reason(&self, text: &str) -> Option<String> {
         self.explained(text, "tick_plan")

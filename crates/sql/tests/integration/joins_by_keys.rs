@@ -248,16 +248,14 @@ fn symbols_that_are_not_there_are_keys_without_a_value() {
 #[test]
 fn what_a_join_says_of_keys_narrows_the_reading() {
     let (_folder, database) = database();
-    let tick = both(&database, 2).tick;
+    let both = both(&database, 2);
     for text in [
         "select count(*) from large l join (select * from small where id between 5000 and 9000) s on l.id = s.id",
         "select count(*) from (select * from small where id < 20000) s join large l on l.id = s.id",
         "select count(*) from (select * from small where sym = 'B') s join large l on l.sym = s.sym",
         "select count(g.n) from small s left join (select sym, count(*) as n from large group by sym) g on s.sym = g.sym where s.sym = 'B'",
     ] {
-        let mut answer = tick.sql(text, splay_sql::Parameters::None).unwrap();
-        answer.batches().unwrap();
-        let read = answer.stats().rows_scanned;
+        let read = both.rows_read(text);
         assert!(read < LARGE as u64 / 2, "{text}: {read}");
     }
 }
@@ -284,15 +282,7 @@ fn many_relations_are_joined_from_the_smallest() {
         assert_eq!(both.compare(text), Ok(true), "{text}");
     }
     // The two large tables meet after the small one has chosen some of their rows.
-    let mut answer = both
-        .tick
-        .sql(
-            "select count(*) from large l, other o, small s where l.id = o.id and o.id = s.id",
-            splay_sql::Parameters::None,
-        )
-        .unwrap();
-    answer.batches().unwrap();
-    let read = answer.stats().rows_scanned;
+    let read = both.rows_read("select count(*) from large l, other o, small s where l.id = o.id and o.id = s.id");
     assert!(read < LARGE as u64 * 3 / 2, "{read}");
 }
 
@@ -316,15 +306,7 @@ fn outer_joins_are_inner_ones_where_their_rows_are_dropped() {
     ] {
         assert_eq!(both.compare(text), Ok(true), "{text}: {:?}", both.reason(text));
     }
-    let mut answer = both
-        .tick
-        .sql(
-            "select count(*) from large l left join small s on l.id = s.id left join other o on s.id = o.id where o.price > 3",
-            splay_sql::Parameters::None,
-        )
-        .unwrap();
-    answer.batches().unwrap();
-    let read = answer.stats().rows_scanned;
+    let read = both.rows_read("select count(*) from large l left join small s on l.id = s.id left join other o on s.id = o.id where o.price > 3");
     assert!(read < LARGE as u64 * 3 / 2, "{read}");
 }
 
@@ -352,15 +334,7 @@ fn queries_for_each_row_read_the_rows_with_its_keys() {
     ] {
         assert_eq!(both.compare(text), Ok(true), "{text}");
     }
-    let mut answer = both
-        .tick
-        .sql(
-            "select count(*) from small s where s.id < 20000 and s.price < (select max(l.price) from large l where l.id = s.id)",
-            splay_sql::Parameters::None,
-        )
-        .unwrap();
-    answer.batches().unwrap();
-    let read = answer.stats().rows_scanned;
+    let read = both.rows_read("select count(*) from small s where s.id < 20000 and s.price < (select max(l.price) from large l where l.id = s.id)");
     assert!(read < LARGE as u64 / 2, "{read}");
 }
 
@@ -377,7 +351,5 @@ fn groups_that_a_statement_reads_twice_are_made_once() {
         assert_eq!(both.compare(text), Ok(true), "{text}");
     }
     let text = "with g as (select few, sum(price) as total from large group by few) select few from g where total = (select max(total) from g)";
-    let mut answer = both.tick.sql(text, splay_sql::Parameters::None).unwrap();
-    answer.batches().unwrap();
-    assert_eq!(answer.stats().rows_scanned, LARGE as u64);
+    assert_eq!(both.rows_read(text), LARGE as u64);
 }
