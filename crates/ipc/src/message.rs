@@ -76,7 +76,7 @@ fn check_lz4_size(frame: &[u8], claimed: usize) -> Result<()> {
 }
 
 /// The state of a reader: the schema and the dictionaries of the messages so far.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Messages {
     schema: Option<SchemaRef>,
     dictionaries: HashMap<i64, ArrayRef>,
@@ -84,11 +84,13 @@ pub(crate) struct Messages {
     bytes_unpacked: usize,
     /// Bytes that all messages together may unpack to.
     bytes_max: usize,
+    /// The columns of batches; `None` for all.
+    columns: Option<Vec<usize>>,
 }
 
 impl Messages {
     pub(crate) fn new(schema: Option<SchemaRef>, bytes_max: usize) -> Messages {
-        Messages { schema, dictionaries: HashMap::new(), bytes_unpacked: 0, bytes_max }
+        Messages { schema, dictionaries: HashMap::new(), bytes_unpacked: 0, bytes_max, columns: None }
     }
 
     pub(crate) fn bytes_unpacked(&self) -> usize {
@@ -97,6 +99,11 @@ impl Messages {
 
     pub(crate) fn schema(&self) -> Option<&SchemaRef> {
         self.schema.as_ref()
+    }
+
+    /// From now on batches have only these columns.
+    pub(crate) fn read_columns(&mut self, columns: Vec<usize>) {
+        self.columns = Some(columns);
     }
 
     /// Takes a message; its rows, if it has some.
@@ -129,7 +136,8 @@ impl Messages {
                 self.check_memory(&batch, body, 0)?;
                 let schema = self.schema.as_ref().ok_or(Error::Damaged("rows before their schema"))?;
                 let schema = Arc::clone(schema);
-                Ok(Some(read_record_batch(body, batch, schema, &self.dictionaries, None, &message.version())?))
+                let columns = self.columns.as_deref();
+                Ok(Some(read_record_batch(body, batch, schema, &self.dictionaries, columns, &message.version())?))
             }
             _ => Err(Error::Damaged("a message that is neither schema nor rows")),
         }
