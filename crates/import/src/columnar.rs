@@ -3,16 +3,17 @@
 use std::fs::File;
 use std::io::{BufReader, Read, Seek};
 
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{DataType, FieldRef, SchemaRef};
 use arrow::error::ArrowError;
 use parquet::arrow::ProjectionMask;
-use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ParquetRecordBatchReaderBuilder};
+use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
 use splay_ipc::{FileReader, StreamReader};
 
 use crate::error::{Error, Result};
 use crate::few_texts::{SAMPLE_ROWS, TextSample};
 use crate::format::{Batches, DetectedFormat};
 use crate::input::InputFile;
+use crate::shared_file::SharedFile;
 
 /// Rows of a batch.
 const BATCH_ROWS: usize = 1 << 15;
@@ -35,6 +36,45 @@ pub(crate) fn open(file: &InputFile) -> Result<File> {
     }
     opened.rewind().map_err(Error::io("read", &file.path))?;
     Ok(opened)
+}
+
+/// The opened file, for several threads.
+pub(crate) fn shared(file: &InputFile) -> Result<SharedFile> {
+    SharedFile::new(open(file)?).map_err(Error::io("open", &file.path))
+}
+
+/// The metadata of a Parquet file. Types that its writer noted beside Parquet's own are left aside if they say that all codes are of nulls, which
+/// Arrow's reader can't decode.
+pub(crate) fn parquet_metadata(file: &InputFile, opened: &SharedFile) -> Result<ArrowReaderMetadata> {
+    let load = |options| ArrowReaderMetadata::load(opened, options).map_err(|e| wrong(file)(&e));
+    let metadata = load(ArrowReaderOptions::new())?;
+    let is_of_nulls =
+        |field: &FieldRef| matches!(field.data_type(), DataType::Dictionary(_, of) if **of == DataType::Null);
+    match metadata.schema().fields().iter().any(is_of_nulls) {
+        true => load(ArrowReaderOptions::new().with_skip_arrow_metadata(true)),
+        false => Ok(metadata),
+    }
+}
+
+/// An Arrow file for several threads; `None` for a stream, which is read from its begin.
+pub(crate) fn arrow_file(file: &InputFile, mut opened: SharedFile) -> Result<Option<FileReader<SharedFile>>> {
+    let mut head = [0u8; 8];
+    let got = opened.read(&mut head).map_err(Error::io("read", &file.path))?;
+    if !splay_ipc::is_file(&head[..got]) {
+        return Ok(None);
+    }
+    FileReader::try_new(opened).map(Some).map_err(|e| wrong(file)(&e))
+}
+
+/// Batches of an Arrow file by their numbers, with the columns at these places.
+pub(crate) fn arrow_batches(
+    file: &InputFile,
+    reader: &FileReader<SharedFile>,
+    numbers: Vec<usize>,
+    places: Vec<usize>,
+) -> Batches {
+    let (wrong, mut reader) = (wrong(file), reader.clone().with_columns(places));
+    Box::new(numbers.into_iter().map(move |number| Ok((reader.batch(number).map_err(|e| wrong(&e))?, 0.0))))
 }
 
 fn wrong(file: &InputFile) -> impl Fn(&dyn std::fmt::Display) -> Error + use<> {
@@ -73,10 +113,8 @@ impl Ipc {
 
 /// The file's schema.
 pub(crate) fn schema(file: &InputFile, kind: DetectedFormat) -> Result<SchemaRef> {
-    let wrong = wrong(file);
     if kind == DetectedFormat::Parquet {
-        let builder = ParquetRecordBatchReaderBuilder::try_new(open(file)?).map_err(|e| wrong(&e))?;
-        return Ok(SchemaRef::clone(builder.schema()));
+        return Ok(SchemaRef::clone(parquet_metadata(file, &shared(file)?)?.schema()));
     }
     Ok(Ipc::open(file)?.schema())
 }
@@ -85,7 +123,9 @@ pub(crate) fn schema(file: &InputFile, kind: DetectedFormat) -> Result<SchemaRef
 pub(crate) fn batches(file: &InputFile, kind: DetectedFormat) -> Result<Batches> {
     let wrong = wrong(file);
     if kind == DetectedFormat::Parquet {
-        let builder = ParquetRecordBatchReaderBuilder::try_new(open(file)?).map_err(|e| wrong(&e))?;
+        let opened = shared(file)?;
+        let metadata = parquet_metadata(file, &opened)?;
+        let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(opened, metadata);
         let total = share_of(builder.metadata().file_metadata().num_rows());
         let reader = builder.with_batch_size(BATCH_ROWS).build().map_err(|e| wrong(&e))?;
         let mut rows = 0;
@@ -118,14 +158,16 @@ pub(crate) fn batches(file: &InputFile, kind: DetectedFormat) -> Result<Batches>
 /// Batches of row groups of a Parquet file, with the columns at these places.
 pub(crate) fn row_groups(
     file: &InputFile,
+    opened: SharedFile,
     metadata: ArrowReaderMetadata,
     groups: Vec<usize>,
     places: Vec<usize>,
+    batch_rows: usize,
 ) -> Result<Batches> {
     let wrong = wrong(file);
-    let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(open(file)?, metadata);
+    let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(opened, metadata);
     let mask = ProjectionMask::roots(builder.parquet_schema(), places);
-    let builder = builder.with_projection(mask).with_row_groups(groups).with_batch_size(BATCH_ROWS);
+    let builder = builder.with_projection(mask).with_row_groups(groups).with_batch_size(batch_rows);
     let reader = builder.build().map_err(|e| wrong(&e))?;
     Ok(Box::new(reader.map(move |batch| Ok((batch.map_err(|e| wrong(&e))?, 0.0)))))
 }
@@ -149,14 +191,15 @@ pub(crate) fn samples(file: &InputFile, kind: DetectedFormat, places: &[usize]) 
         take(batches(file, kind)?, places, SAMPLE_ROWS)?;
         return Ok(samples);
     }
-    let metadata = ArrowReaderMetadata::load(&open(file)?, Default::default()).map_err(|e| wrong(file)(&e))?;
+    let opened = shared(file)?;
+    let metadata = parquet_metadata(file, &opened)?;
     // What is read has these columns alone.
     let columns: Vec<usize> = (0..places.len()).collect();
     let sizes = metadata.metadata().row_groups().iter().map(|group| usize::try_from(group.num_rows()).unwrap_or(0));
     let picked = sampled_groups(&sizes.collect::<Vec<_>>());
     let rows = SAMPLE_ROWS.div_ceil(picked.len().max(1));
     for groups in picked {
-        take(row_groups(file, metadata.clone(), groups, places.to_vec())?, &columns, rows)?;
+        take(row_groups(file, opened.clone(), metadata.clone(), groups, places.to_vec(), BATCH_ROWS)?, &columns, rows)?;
     }
     Ok(samples)
 }

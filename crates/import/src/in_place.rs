@@ -6,15 +6,15 @@
 //!   statistics.
 //! - Several files are one table: each has the columns of the first, by name, with the same types.
 
-use std::fs::File;
 use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt64Array, new_null_array};
-use arrow::datatypes::{Schema, SchemaRef};
+use arrow::datatypes::{Field, Schema, SchemaRef};
+use parquet::arrow::arrow_reader::ArrowReaderMetadata;
 use parquet::arrow::arrow_reader::statistics::StatisticsConverter;
-use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
-use splay_store::{FileError, FileSlice, FilesInPlace, GroupStatistics, OpenFiles, TableSpec};
+use splay_ipc::FileReader;
+use splay_store::{FileError, FileSlice, FileState, FilesInPlace, GroupStatistics, OpenFiles, TableSpec};
 
 use crate::columnar;
 use crate::csv::Source;
@@ -23,9 +23,16 @@ use crate::format::{DetectedFormat, batches, detect, guarded, guarded_batches, n
 use crate::input::{InputFile, expand};
 use crate::plan::{Import, ImportSettings, OnError, ReaderKind, text_columns};
 use crate::report::Block;
+use crate::shared_file::SharedFile;
 
 /// Bytes of a file for each row, where nothing else is known.
 const ROW_BYTES: u64 = 32;
+
+/// Bytes of a text in a file that has values as they are in memory, where nothing else is known.
+const TEXT_BYTES: u64 = 16;
+
+/// Most rows of a batch with texts or lists.
+const TEXT_BATCH_ROWS: usize = 1 << 16;
 
 /// Opens files in place for statements.
 #[derive(Debug, Clone, Copy)]
@@ -51,13 +58,11 @@ pub struct OpenedFiles {
 #[expect(clippy::large_enum_variant, reason = "one for each statement")]
 enum FilesForm {
     /// Each file with its metadata.
-    Parquet(Vec<ArrowReaderMetadata>),
-    Arrow,
+    Parquet(Vec<(SharedFile, ArrowReaderMetadata)>),
+    /// Each file; `None` in the place of one that is a stream.
+    Arrow(Vec<(SharedFile, Option<FileReader<SharedFile>>)>),
     /// Formats that are parsed: the columns, and the source of texts.
-    Parsed {
-        spec: TableSpec,
-        source: Option<Source>,
-    },
+    Parsed { spec: TableSpec, source: Option<Source> },
 }
 
 /// How a reading ended before its end.
@@ -86,9 +91,16 @@ impl OpenedFiles {
         let (schema, form) = match kind {
             DetectedFormat::Parquet => {
                 let metadata = files.iter().map(metadata).collect::<Result<Vec<_>>>()?;
-                (Arc::clone(metadata[0].schema()), FilesForm::Parquet(metadata))
+                (Arc::clone(metadata[0].1.schema()), FilesForm::Parquet(metadata))
             }
-            DetectedFormat::Arrow => (guarded(first, || columnar::schema(first, kind))?, FilesForm::Arrow),
+            DetectedFormat::Arrow => {
+                let readers = files.iter().map(arrow_reader).collect::<Result<Vec<_>>>()?;
+                let schema = match &readers[0].1 {
+                    Some(reader) => reader.schema(),
+                    None => guarded(first, || columnar::schema(first, kind))?,
+                };
+                (schema, FilesForm::Arrow(readers))
+            }
             DetectedFormat::Dbn => {
                 let (columns, time) = natural_columns(first, kind, &|_| None)?;
                 let spec = TableSpec::new("files", columns, time.unwrap_or_default(), None);
@@ -102,7 +114,7 @@ impl OpenedFiles {
         let schema = Arc::new(Schema::new(schema.fields().clone()));
         let opened = OpenedFiles { files, schema, form, threads: settings.threads.max(1) };
         if let FilesForm::Parquet(metadata) = &opened.form {
-            for (file, metadata) in opened.files.iter().zip(metadata) {
+            for (file, (_, metadata)) in opened.files.iter().zip(metadata) {
                 opened.places(file, metadata.schema(), None)?;
             }
         }
@@ -112,21 +124,28 @@ impl OpenedFiles {
     /// Rows of all files, where their metadata says it.
     fn rows(&self) -> Option<u64> {
         let FilesForm::Parquet(metadata) = &self.form else { return None };
-        let rows = metadata.iter().map(|file| file.metadata().file_metadata().num_rows());
+        let rows = metadata.iter().map(|(_, file)| file.metadata().file_metadata().num_rows());
         Some(rows.map(|rows| u64::try_from(rows).unwrap_or(0)).sum())
     }
 
     fn read_parquet(
         &self,
         part: &FileSlice,
-        metadata: &ArrowReaderMetadata,
+        (opened, metadata): &(SharedFile, ArrowReaderMetadata),
         schema: &SchemaRef,
+        batch_rows: usize,
         sink: &mut dyn FnMut(RecordBatch) -> bool,
     ) -> Result<()> {
         let file = &self.files[part.file];
         let places = self.places(file, metadata.schema(), Some(schema))?;
         let groups = part.groups.clone().unwrap_or_default();
-        let batches = guarded(file, || columnar::row_groups(file, metadata.clone(), groups, places))?;
+        let rows = groups.iter().filter_map(|group| metadata.metadata().row_groups().get(*group));
+        let rows = rows.map(|group| usize::try_from(group.num_rows()).unwrap_or(0)).sum::<usize>();
+        let has_one_width = schema.fields().iter().all(|field| field.data_type().is_primitive());
+        // The reader makes room for a whole batch. Offsets of texts have 32 bits.
+        let batch_rows = batch_rows.min(if has_one_width { rows } else { TEXT_BATCH_ROWS }).max(1);
+        let batches =
+            guarded(file, || columnar::row_groups(file, opened.clone(), metadata.clone(), groups, places, batch_rows))?;
         for batch in guarded_batches(file, batches) {
             let (batch, _) = batch?;
             if !sink(self.by_name(file, &batch, schema)?) {
@@ -138,11 +157,21 @@ impl OpenedFiles {
 
     fn read_arrow(
         &self,
-        file: &InputFile,
+        part: &FileSlice,
+        reader: Option<&FileReader<SharedFile>>,
         schema: &SchemaRef,
         sink: &mut dyn FnMut(RecordBatch) -> bool,
     ) -> Result<()> {
-        for batch in batches(file, DetectedFormat::Arrow)? {
+        let file = &self.files[part.file];
+        let batches = match reader {
+            Some(reader) => {
+                let places = self.places(file, &reader.schema(), Some(schema))?;
+                let numbers = part.groups.clone().unwrap_or_else(|| (0..reader.num_batches()).collect());
+                guarded_batches(file, columnar::arrow_batches(file, reader, numbers, places))
+            }
+            None => batches(file, DetectedFormat::Arrow)?,
+        };
+        for batch in batches {
             let (batch, _) = batch?;
             self.places(file, &batch.schema(), Some(schema))?;
             if !sink(self.by_name(file, &batch, schema)?) {
@@ -225,22 +254,43 @@ impl FilesInPlace for OpenedFiles {
         &self.schema
     }
 
+    fn files(&self) -> usize {
+        self.files.len()
+    }
+
+    fn state(&self, file: usize) -> Option<FileState> {
+        match &self.form {
+            FilesForm::Parquet(files) => files.get(file)?.0.state(),
+            FilesForm::Arrow(files) => files.get(file)?.0.state(),
+            // Opened anew for each reading.
+            FilesForm::Parsed { .. } => {
+                std::fs::metadata(&self.files.get(file)?.path).ok().map(|of| FileState::of(&of))
+            }
+        }
+    }
+
     fn rows_estimate(&self) -> u64 {
         let bytes = || self.files.iter().map(|file| file.bytes).sum::<u64>();
-        self.rows().unwrap_or_else(|| bytes() / ROW_BYTES)
+        let width = |field: &Arc<Field>| field.data_type().primitive_width().map_or(TEXT_BYTES, |width| width as u64);
+        let row_bytes = || match &self.form {
+            FilesForm::Arrow(_) => self.schema.fields().iter().map(width).sum::<u64>().max(1),
+            _ => ROW_BYTES,
+        };
+        self.rows().unwrap_or_else(|| bytes() / row_bytes())
     }
 
     fn groups(&self) -> usize {
         match &self.form {
-            FilesForm::Parquet(files) => files.iter().map(|file| file.metadata().num_row_groups()).sum(),
-            FilesForm::Arrow | FilesForm::Parsed { .. } => self.files.len(),
+            FilesForm::Parquet(files) => files.iter().map(|(_, file)| file.metadata().num_row_groups()).sum(),
+            FilesForm::Arrow(files) => files.iter().map(|(_, reader)| batches_of(reader.as_ref()).unwrap_or(1)).sum(),
+            FilesForm::Parsed { .. } => self.files.len(),
         }
     }
 
     fn statistics(&self, column: &str) -> Option<GroupStatistics> {
         let FilesForm::Parquet(files) = &self.form else { return None };
         let (mut mins, mut maxes, mut nulls) = (Vec::new(), Vec::new(), Vec::new());
-        for file in files {
+        for (_, file) in files {
             let metadata = file.metadata();
             let descriptor = metadata.file_metadata().schema_descr();
             let converter = StatisticsConverter::try_new(column, file.schema(), descriptor).ok()?;
@@ -258,12 +308,19 @@ impl FilesInPlace for OpenedFiles {
     fn parts(&self, count: usize, is_wanted: &dyn Fn(usize) -> bool) -> Vec<Vec<FileSlice>> {
         let all: Vec<(usize, Option<usize>)> = match &self.form {
             FilesForm::Parquet(files) => {
-                let groups = |(file, metadata): (usize, &ArrowReaderMetadata)| {
+                let groups = |(file, (_, metadata)): (usize, &(_, ArrowReaderMetadata))| {
                     (0..metadata.metadata().num_row_groups()).map(move |group| (file, Some(group)))
                 };
                 files.iter().enumerate().flat_map(groups).collect()
             }
-            FilesForm::Arrow | FilesForm::Parsed { .. } => (0..self.files.len()).map(|file| (file, None)).collect(),
+            FilesForm::Arrow(files) => {
+                let groups = |(file, (_, reader)): (usize, &(_, Option<FileReader<_>>))| match reader {
+                    Some(reader) => (0..reader.num_batches()).map(|number| (file, Some(number))).collect(),
+                    None => vec![(file, None)],
+                };
+                files.iter().enumerate().flat_map(groups).collect()
+            }
+            FilesForm::Parsed { .. } => (0..self.files.len()).map(|file| (file, None)).collect(),
         };
         let parts: Vec<_> = all.into_iter().enumerate().filter(|(at, _)| is_wanted(*at)).map(|(_, one)| one).collect();
         split(parts.len(), count).map(|range| join(&parts[range])).collect()
@@ -273,23 +330,32 @@ impl FilesInPlace for OpenedFiles {
         &self,
         part: &FileSlice,
         columns: &[usize],
+        batch_rows: usize,
         sink: &mut dyn FnMut(RecordBatch) -> bool,
     ) -> std::result::Result<(), FileError> {
         let schema = Arc::new(self.schema.project(columns).map_err(|error| self.misfit(part.file, error.to_string()))?);
         Ok(match &self.form {
-            FilesForm::Parquet(metadata) => self.read_parquet(part, &metadata[part.file], &schema, sink),
-            FilesForm::Arrow => self.read_arrow(&self.files[part.file], &schema, sink),
+            FilesForm::Parquet(metadata) => self.read_parquet(part, &metadata[part.file], &schema, batch_rows, sink),
+            FilesForm::Arrow(files) => self.read_arrow(part, files[part.file].1.as_ref(), &schema, sink),
             FilesForm::Parsed { spec, source } => self.read_parsed(part.file, spec, source.as_ref(), &schema, sink),
         }?)
     }
 }
 
-fn metadata(file: &InputFile) -> Result<ArrowReaderMetadata> {
-    let opened: File = columnar::open(file)?;
-    guarded(file, || {
-        ArrowReaderMetadata::load(&opened, ArrowReaderOptions::new())
-            .map_err(|error| Error::damaged(&file.name, format!("can't be read: {error}")))
-    })
+fn metadata(file: &InputFile) -> Result<(SharedFile, ArrowReaderMetadata)> {
+    let opened = columnar::shared(file)?;
+    let metadata = guarded(file, || columnar::parquet_metadata(file, &opened))?;
+    Ok((opened, metadata))
+}
+
+fn arrow_reader(file: &InputFile) -> Result<(SharedFile, Option<FileReader<SharedFile>>)> {
+    let opened = columnar::shared(file)?;
+    let reader = guarded(file, || columnar::arrow_file(file, opened.clone()))?;
+    Ok((opened, reader))
+}
+
+fn batches_of(reader: Option<&FileReader<SharedFile>>) -> Option<usize> {
+    reader.map(FileReader::num_batches)
 }
 
 /// `length` things in at most `count` ranges of about one length.

@@ -47,6 +47,7 @@ mod recipe;
 mod report;
 mod roles;
 mod run;
+mod shared_file;
 mod sniff;
 
 pub use csv::delimiter::Delimiter;

@@ -3,7 +3,10 @@
 
 use std::error::Error;
 use std::fmt::Debug;
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use arrow::array::{ArrayRef, RecordBatch, UInt64Array};
 use arrow::datatypes::SchemaRef;
@@ -25,10 +28,16 @@ pub trait FilesInPlace: Debug + Send + Sync {
     /// The columns.
     fn schema(&self) -> &SchemaRef;
 
+    /// How many files there are.
+    fn files(&self) -> usize;
+
+    /// The present state of a file; `None` if it isn't known.
+    fn state(&self, file: usize) -> Option<FileState>;
+
     /// About how many rows all files have.
     fn rows_estimate(&self) -> u64;
 
-    /// Row groups of all files; files, where there are none.
+    /// Row groups of all files, or batches of Arrow files; files, where there are neither.
     fn groups(&self) -> usize;
 
     /// What the files say of a column, by row group; nothing where they say nothing.
@@ -37,7 +46,8 @@ pub trait FilesInPlace: Debug + Send + Sync {
     /// The row groups (or files) for which `is_wanted` holds, in at most `count` parts.
     fn parts(&self, count: usize, is_wanted: &dyn Fn(usize) -> bool) -> Vec<Vec<FileSlice>>;
 
-    /// Reads a part: the columns at these places of the schema, in order. `sink` answers whether it wants more.
+    /// Reads a part: the columns at these places of the schema, in order, in batches of at most so many rows. Batches with texts or lists may have
+    /// fewer. `sink` answers whether it wants more.
     ///
     /// # Errors
     /// What is wrong with the file, or with the place of a value in it.
@@ -45,16 +55,61 @@ pub trait FilesInPlace: Debug + Send + Sync {
         &self,
         part: &FileSlice,
         columns: &[usize],
+        batch_rows: usize,
         sink: &mut dyn FnMut(RecordBatch) -> bool,
     ) -> Result<(), FileError>;
+
+    /// The batches of a column in a part, if they were kept when it was read before.
+    fn kept(&self, _part: &FileSlice, _column: usize) -> Option<Vec<ArrayRef>> {
+        None
+    }
+
+    /// Keeps the batches of a column that was read whole, for [`FilesInPlace::kept`].
+    fn keep(&self, _part: &FileSlice, _column: usize, _batches: &[ArrayRef]) {}
+}
+
+/// What tells whether a file was written since: a copy of another file over it that keeps the time of the last write changes the status time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct FileState {
+    volume: u64,
+    number: u64,
+    length: u64,
+    modified_ns: i128,
+    changed_ns: i128,
+}
+
+/// A file that was written so lately may be written again without another time: clocks of file systems tick some hundred times a second.
+const SETTLED_AFTER: Duration = Duration::from_secs(2);
+
+impl FileState {
+    /// The state by a file's metadata.
+    #[must_use]
+    pub fn of(metadata: &Metadata) -> FileState {
+        let ns = |seconds: i64, ns: i64| i128::from(seconds) * 1_000_000_000 + i128::from(ns);
+        FileState {
+            volume: metadata.dev(),
+            number: metadata.ino(),
+            length: metadata.len(),
+            modified_ns: ns(metadata.mtime(), metadata.mtime_nsec()),
+            changed_ns: ns(metadata.ctime(), metadata.ctime_nsec()),
+        }
+    }
+
+    /// Whether a file that is written from now on gets another state.
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let last = self.modified_ns.max(self.changed_ns);
+        now.checked_sub(SETTLED_AFTER).is_some_and(|before| i128::try_from(before.as_nanos()).is_ok_and(|ns| last < ns))
+    }
 }
 
 /// A part of the files that is read for itself.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct FileSlice {
     /// The number of the file.
     pub file: usize,
-    /// Its row groups to read; `None` if it has none.
+    /// Its row groups, or batches, to read; `None` if it has neither.
     pub groups: Option<Vec<usize>>,
 }
 

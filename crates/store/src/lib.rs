@@ -109,7 +109,7 @@ pub use dates::{Dates, start_of_date};
 pub use delta::{Publish, PublishReport};
 pub use encryption::EncryptionSettings;
 pub use error::{Error, Result};
-pub use files_in_place::{FileError, FileSlice, FilesInPlace, GroupStatistics, OpenFiles};
+pub use files_in_place::{FileError, FileSlice, FileState, FilesInPlace, GroupStatistics, OpenFiles};
 pub use floats::{canonical, in_form, one_nan};
 pub use index::{BLOCK_ROWS, ColumnSummaries, SegmentIndex, Summary, ValueKind, sortable};
 pub use live::{CapturedRows, FollowedRows, LiveRows, ReleasedName, chain, follows};
