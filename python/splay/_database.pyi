@@ -37,6 +37,7 @@ def open(
     threads: int | None = None,
     batch_rows: int | None = None,
     result_cache_bytes: int = 0,
+    file_cache_bytes: int | None = None,
     journal: bool = True,
     journal_memory_bytes: int | None = None,
 ) -> Database:
@@ -56,6 +57,9 @@ def open(
         Rows of a batch. Default 8,192.
     result_cache_bytes
         Bytes of answers of tick plans that are kept for the next time the same is asked of the same state of the tables.
+    file_cache_bytes
+        Bytes of columns of files in place that stay decoded for later statements, while the files stay as they are. Default: a quarter of
+        ``memory_bytes``; 0 keeps none.
     journal
         Whether rows count that a server, or another process that captures, has acknowledged and not written to the tables' files yet,
         whether it runs or not. Each statement looks at the journal; the first reads all of it.

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _INTEGERS = {"int8", "int16", "int32", "uint8", "uint16"}
 _LARGE = {"int64", "uint32", "uint64"}
-_OPTIONS = {"memory_bytes": int, "threads": int, "batch_rows": int, "result_cache_bytes": int, "timeout_seconds": float}
+_OPTIONS = {"memory_bytes": int, "threads": int, "batch_rows": int, "result_cache_bytes": int, "file_cache_bytes": int, "timeout_seconds": float}
 _FLAGS = {"create", "journal"}
 
 

@@ -27,8 +27,8 @@ use crate::write;
 /// Opens a database; creates it if the folder is absent or empty.
 #[pyfunction]
 #[pyo3(signature = (
-    path, *, create=true, memory_bytes=None, threads=None, batch_rows=None, result_cache_bytes=0, journal=true,
-    journal_memory_bytes=None
+    path, *, create=true, memory_bytes=None, threads=None, batch_rows=None, result_cache_bytes=0, file_cache_bytes=None,
+    journal=true, journal_memory_bytes=None
 ))]
 #[expect(clippy::too_many_arguments, reason = "keywords in Python")]
 pub(crate) fn open(
@@ -39,6 +39,7 @@ pub(crate) fn open(
     threads: Option<usize>,
     batch_rows: Option<usize>,
     result_cache_bytes: usize,
+    file_cache_bytes: Option<usize>,
     journal: bool,
     journal_memory_bytes: Option<u64>,
 ) -> Result<PyDatabase> {
@@ -48,6 +49,7 @@ pub(crate) fn open(
         threads: threads.unwrap_or(defaults.threads),
         batch_rows: batch_rows.unwrap_or(defaults.batch_rows),
         result_cache_bytes,
+        file_cache_bytes,
         files: Some(Arc::new(FileOpener)),
         ..defaults
     };

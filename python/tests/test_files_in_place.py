@@ -2,6 +2,7 @@
 
 import datetime as dt
 import gzip
+import time
 
 import duckdb
 import numpy as np
@@ -111,7 +112,48 @@ def test_files_and_tables_join(db, folder):
 
 def test_a_table_comes_before_a_file_of_its_name(db, folder, tmp_path, monkeypatch):
     monkeypatch.chdir(folder)
-    assert db.sql("select count(*) n from 'day1.csv'").to_arrow()["n"][0].as_py() == ROWS
+    count = "select count(*) n from 'day1.csv'"
+    assert db.sql(count).to_arrow()["n"][0].as_py() == ROWS
+    db.sql('create table "day1.csv" (ts timestamp)').to_arrow()
+    assert db.sql(count).to_arrow()["n"][0].as_py() == 0
+    db.sql('drop table "day1.csv"').to_arrow()
+    assert db.sql(count).to_arrow()["n"][0].as_py() == ROWS
+    db.sql('create view "day1.csv" as select 1 as one').to_arrow()
+    with pytest.raises(splay.StatementError, match="the view day1.csv"):
+        db.sql(count).to_arrow()
+
+
+def test_kept_columns_are_those_of_the_file_as_it_is(tmp_path):
+    """Also of one of several files, and where types of text depend on another file of the pattern."""
+
+    def write(name, values):
+        pq.write_table(pa.table({"x": pa.array(values)}), tmp_path / f"{name}.parquet", row_group_size=100)
+        (tmp_path / f"{name}.csv").write_text("x\n" + "".join(f"{value}\n" for value in values))
+
+    def answers(db):
+        of = lambda extension: db.sql(f"select count(*) n, sum(x) s from '{tmp_path}/*.{extension}'").to_arrow().to_pylist()[0]  # noqa: E731
+        return of("parquet"), of("csv")
+
+    write("a", range(1_000))
+    write("b", range(1_000, 1_500))
+    for options in ({}, {"file_cache_bytes": 0}, {"file_cache_bytes": 5_000}):
+        db = splay.open(tmp_path / "db", **options)
+        expected = {"n": 1_500, "s": sum(range(1_500))}
+        time.sleep(2.1)
+        for _ in range(3):
+            assert answers(db) == (expected, expected)
+        write("c", range(7))
+        assert answers(db) == ({"n": 1_507, "s": expected["s"] + 21},) * 2
+        write("b", range(2_000, 2_500))
+        assert answers(db)[0] == {"n": 1_507, "s": sum(range(1_000)) + sum(range(2_000, 2_500)) + 21}
+        time.sleep(2.1)
+        assert answers(db) == answers(db)
+        # Numbers of one file become texts by another one.
+        (tmp_path / "b.csv").write_text("x\n1.5\n")
+        assert answers(db)[1] == {"n": 1_008, "s": sum(range(1_000)) + 1.5 + 21}
+        (tmp_path / "c.parquet").unlink()
+        (tmp_path / "c.csv").unlink()
+        write("b", range(1_000, 1_500))
 
 
 def test_faults_name_the_file(db, folder, tmp_path):
@@ -216,3 +258,50 @@ def test_instants_of_other_zones_are_those_of_tables(db, tmp_path):
         stored = db.sql(f"select id, time from t where {condition} order by id").fetchall()
         assert db.sql(f"select id, time from '{tmp_path}/zoned.parquet' where {condition} order by id").fetchall() == stored
     assert [row[0] for row in stored] == [1, 2]
+
+
+def test_fields_of_null_structures_are_null(db, tmp_path):
+    """Arrow files have values there."""
+    fields = pa.struct([("x", pa.int64()), ("of", pa.struct([("text", pa.string())]))])
+    rows = pa.table(
+        {
+            "id": [0, 1, 2, 3],
+            "st": pa.array([{"x": 5, "of": {"text": "a"}}, None, {"x": None, "of": None}, {"x": 0, "of": {"text": None}}], fields),
+        }
+    )
+    with pa.ipc.new_file(tmp_path / "st.arrow", rows.schema) as writer:
+        writer.write_table(rows)
+    pq.write_table(rows, tmp_path / "st.parquet")
+    for name in ("st.arrow", "st.parquet"):
+        answer = db.sql(
+            f"select st.x as x, st['of']['text'] as text, st is null as missing from '{tmp_path}/{name}' order by id"
+        ).to_arrow()
+        assert answer.to_pydict() == {"x": [5, None, None, 0], "text": ["a", None, None, None], "missing": [False, True, False, False]}
+        assert db.sql(f"select id from '{tmp_path}/{name}' where st.x = 0").to_arrow()["id"].to_pylist() == [3]
+
+
+def test_categories_of_no_value_are_null(db, tmp_path):
+    rows = pa.table({"id": [0, 1], "c": pa.array([None, None], pa.string()).dictionary_encode()}).to_pandas()
+    rows.to_parquet(tmp_path / "c.parquet")
+    assert db.sql(f"select id, c from '{tmp_path}/c.parquet' order by id").to_arrow().to_pydict() == {"id": [0, 1], "c": [None, None]}
+    assert db.sql(f"select count(c) n, count(*) m from '{tmp_path}/c.parquet'").to_arrow().to_pylist() == [{"n": 0, "m": 2}]
+
+
+def test_names_that_differ_in_case_are_refused_with_the_file(db, tmp_path):
+    pq.write_table(pa.table({"A": [1], "a": [2]}), tmp_path / "case.parquet")
+    with pytest.raises(splay.Error, match=r'case.parquet: its columns "A" and "a" have the same name but for case'):
+        db.sql(f"select count(*) from '{tmp_path}/case.parquet'").to_arrow()
+
+
+def test_writers_types_of_text_are_text(db, tmp_path):
+    """Polars writes views and large texts, pandas codes of eight bits."""
+    texts = pa.array(["a", None, "b", "a"])
+    for number, kind in enumerate(
+        [pa.large_string(), pa.string_view(), pa.dictionary(pa.int8(), pa.string()), pa.dictionary(pa.int16(), pa.large_string())]
+    ):
+        column = texts.cast(kind) if kind != pa.string_view() else pa.array(texts.to_pylist(), kind)
+        with pa.ipc.new_file(tmp_path / f"{number}.arrow", pa.schema([("s", kind)])) as writer:
+            writer.write_table(pa.table({"s": column}))
+        answer = db.sql(f"select s, count(*) n from '{tmp_path}/{number}.arrow' where s is not null group by s order by s").to_arrow()
+        assert [str(text) for text in answer["s"].to_pylist()] == ["a", "b"]
+        assert answer["n"].to_pylist() == [2, 1]

@@ -87,6 +87,7 @@ fn write_step(f: &mut Formatter<'_>, plan: &Plan) -> Result {
             write!(f, "Aggregate: by {} values", keys.len())?;
             write_aggregates(f, aggregates)
         }
+        Plan::Files(scan) => write!(f, "Files: {} columns", scan.columns.iter().flatten().count()),
         Plan::Values { columns, .. } => write!(f, "Values: {} columns", columns.len()),
         Plan::Cross { columns, .. } => {
             write!(f, "Cross: a list of {} rows", columns.first().map_or(0, |column| column.len()))

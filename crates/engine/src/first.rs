@@ -7,6 +7,7 @@
 use std::time::Instant;
 
 use crate::error::Result;
+use crate::files::file_frames;
 use crate::frame::Frame;
 use crate::plan::Plan;
 use crate::rows::rows;
@@ -29,6 +30,7 @@ pub(crate) fn first_frames(plan: &Plan, row_limit: usize, context: &ExecutionCon
             let fetch = fetch.map_or(row_limit, |fetch| fetch.min(row_limit));
             rows(scan, &covers(scan, false, context)?, outputs, types, Some(fetch), context)?
         }
+        Plan::Files(scan) => file_frames(scan, None, row_limit, context)?,
         Plan::Project { input, .. } | Plan::WindowJoin { input, .. } => {
             over_input(plan, first_frames(input, row_limit, context)?, context)?
         }

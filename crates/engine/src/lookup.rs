@@ -145,7 +145,8 @@ impl LookupTable {
         let is_word = match one {
             DataType::Boolean | DataType::Date32 | DataType::Float32 | DataType::Float64 => true,
             DataType::Decimal128(_, _) => true,
-            DataType::Timestamp(unit, _) | DataType::Time64(unit) => *unit == TimeUnit::Nanosecond,
+            DataType::Timestamp(_, _) => true,
+            DataType::Time64(unit) => *unit == TimeUnit::Nanosecond,
             other => other.is_integer(),
         };
         is_word && plain(one) == plain(other) || is_text(one) && is_text(other)

@@ -52,6 +52,8 @@ pub enum Plan {
         /// The aggregates of each group.
         aggregates: Vec<Aggregate>,
     },
+    /// Rows of files that are no table.
+    Files(FileScan),
     /// Rows that constants hold: a list of values, or the rows of a plan that ran before.
     Values {
         /// The numbers of the constants, one for each column. There is at least one.
@@ -145,7 +147,7 @@ impl Plan {
     #[must_use]
     pub fn inputs(&self) -> &[Plan] {
         match self {
-            Plan::Rows { .. } | Plan::AggregateTable { .. } | Plan::Values { .. } => &[],
+            Plan::Rows { .. } | Plan::AggregateTable { .. } | Plan::Files(_) | Plan::Values { .. } => &[],
             Plan::Union { inputs } => inputs,
             Plan::Aggregate { input, .. }
             | Plan::Cross { input, .. }
@@ -160,6 +162,17 @@ impl Plan {
             | Plan::Limit { input, .. } => std::slice::from_ref(input),
         }
     }
+}
+
+/// The columns of files to read.
+#[derive(Debug, Clone)]
+pub struct FileScan {
+    /// Position among the files that the plan runs over.
+    pub files: usize,
+    /// Their columns, by position; `None` for one that no step reads.
+    pub columns: Vec<Option<usize>>,
+    /// Types of the columns.
+    pub types: Vec<DataType>,
 }
 
 /// The rows of a table to read.

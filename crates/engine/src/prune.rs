@@ -22,6 +22,7 @@ impl Plan {
     pub fn width(&self) -> usize {
         match self {
             Plan::Rows { outputs, .. } | Plan::Project { outputs, .. } => outputs.len(),
+            Plan::Files(scan) => scan.columns.len(),
             Plan::Values { columns, .. } => columns.len(),
             Plan::AggregateTable { keys, aggregates, .. } => keys.len() + columns_in(aggregates),
             Plan::Aggregate { keys, aggregates, .. } => keys.len() + columns_in(aggregates),
@@ -47,6 +48,13 @@ impl Plan {
         match self {
             // Nothing is read for them.
             Plan::Values { .. } => {}
+            Plan::Files(scan) => {
+                for (position, (column, data_type)) in scan.columns.iter_mut().zip(&mut scan.types).enumerate() {
+                    if !used.contains(&position) {
+                        (*column, *data_type) = (None, DataType::Null);
+                    }
+                }
+            }
             Plan::AggregateTable { keys, aggregates, .. } => {
                 if let Some(outputs) = without_unused(keys.len(), aggregates, used, null) {
                     self.project(outputs);

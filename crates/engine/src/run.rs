@@ -6,12 +6,13 @@ use std::time::Instant;
 use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array, new_empty_array};
 use arrow::compute::{concat, take};
 use arrow::datatypes::{DataType, SchemaRef};
-use splay_store::TableSnapshot;
+use splay_store::{FilesInPlace, TableSnapshot};
 
 use crate::aggregate::{Aggregate, Key, TableAggregate, needs_symbols, over_frames as aggregated, over_table};
 use crate::ends::{ends, ends_of_symbols};
 use crate::error::{Error, Result};
 use crate::expr::Expr;
+use crate::files::file_frames;
 use crate::first::first_frames;
 use crate::frame::{Frame, SortKey, in_pieces};
 use crate::join::{join, join_by_keys, window_join};
@@ -33,6 +34,8 @@ const VALUES_OF_ROW: usize = 4;
 pub struct ExecutionContext<'a> {
     /// The tables, by their number in the plan.
     pub tables: &'a [TableSnapshot],
+    /// The files that are no tables, by their number in the plan.
+    pub files: &'a [Arc<dyn FilesInPlace>],
     /// The constants, by their number in the plan, each an array of one value.
     pub constants: &'a [ArrayRef],
     /// Most threads.
@@ -138,10 +141,17 @@ fn output_frames(plan: &Plan, context: &ExecutionContext<'_>) -> Result<Vec<Fram
             }
             Ok(all)
         }
+        Plan::Files(scan) => file_frames(scan, None, usize::MAX, context),
         Plan::Values { columns, .. } => {
             let columns: Vec<ArrayRef> = columns.iter().map(|column| Arc::clone(&context.constants[*column])).collect();
             let rows = columns.first().map_or(0, |column| column.len());
             Ok(vec![Frame::new(columns, rows)])
+        }
+        Plan::Filter { input, predicate } if let Plan::Files(scan) = &**input => {
+            let start = Instant::now();
+            let rows = file_frames(scan, Some(predicate), usize::MAX, context)?;
+            context.reads.add_step(input, start, &rows);
+            over_input(plan, rows, context)
         }
         Plan::Cross { input, columns } => cross(&frames(input, context)?, columns, context),
         Plan::Asof { input, .. }
@@ -187,6 +197,7 @@ pub(crate) fn over_input(plan: &Plan, input: Vec<Frame>, context: &ExecutionCont
 fn output_frame(plan: &Plan, context: &ExecutionContext<'_>) -> Result<Frame> {
     match plan {
         Plan::Rows { .. }
+        | Plan::Files(_)
         | Plan::Values { .. }
         | Plan::Cross { .. }
         | Plan::Asof { .. }

@@ -73,7 +73,8 @@ impl ValueList {
         match data_type {
             DataType::Utf8 | DataType::Boolean | DataType::Date32 | DataType::Decimal128(_, _) => true,
             DataType::Float32 | DataType::Float64 => true,
-            DataType::Timestamp(unit, _) | DataType::Time64(unit) => *unit == TimeUnit::Nanosecond,
+            DataType::Timestamp(_, _) => true,
+            DataType::Time64(unit) => *unit == TimeUnit::Nanosecond,
             DataType::Interval(unit) => *unit == IntervalUnit::MonthDayNano,
             DataType::Dictionary(_, values) => **values == DataType::Utf8,
             other => other.is_integer(),

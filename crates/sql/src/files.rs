@@ -5,18 +5,19 @@
 //!   each file only the columns that the statement needs are decoded. With a limit there is one stream, so that the first rows are those
 //!   of the first file.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::file_scan::FileScanExec;
-use arrow::array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch, RecordBatchOptions, StructArray, make_array};
+use arrow::buffer::NullBuffer;
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use arrow::error::ArrowError;
 use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::pruning::PruningStatistics;
-use datafusion::common::{Column, DFSchema, DataFusionError, Result, ScalarValue};
+use datafusion::common::{Column, DFSchema, DataFusionError, Result, ScalarValue, plan_err};
 use datafusion::datasource::TableType;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::{Expr, ExprSchemable, TableProviderFilterPushDown, utils::conjunction};
@@ -29,6 +30,9 @@ use splay_store::{FileSlice, FilesInPlace, GroupStatistics, OpenFiles, one_nan};
 
 /// Most batches that wait between the thread that reads a file and the operators.
 const BATCHES_WAITING: usize = 2;
+
+/// Most rows of a batch.
+const BATCH_ROWS: usize = 1 << 15;
 
 /// Files that a statement reads.
 #[derive(Debug)]
@@ -52,9 +56,12 @@ impl FileTable {
             field.as_ref().clone().with_name(field.name().to_lowercase()).with_data_type(data_type)
         };
         let schema = Arc::new(Schema::new(files.schema().fields().iter().map(fold).collect::<Vec<_>>()));
-        // Names that differ only in case would be ambiguous.
-        DFSchema::try_from(Arc::clone(&schema))?.check_names()?;
+        check_names(path, files.schema())?;
         Ok(FileTable { files, schema })
+    }
+
+    pub(crate) fn files(&self) -> &Arc<dyn FilesInPlace> {
+        &self.files
     }
 
     /// The columns' names as the files have them.
@@ -76,9 +83,48 @@ impl FileTable {
     }
 }
 
-/// The type of a column as a table has it: times of day to the nanosecond, and instants in UTC, whatever zone the file shows them in.
+/// Refuses names that differ only in case, which would be ambiguous.
+fn check_names(path: &str, schema: &Schema) -> Result<()> {
+    let mut names: HashMap<String, &str> = HashMap::new();
+    for field in schema.fields() {
+        if let Some(other) = names.insert(field.name().to_lowercase(), field.name()) {
+            let name = field.name();
+            return plan_err!(
+                "{path}: its columns {other:?} and {name:?} have the same name but for case, which doesn't tell columns apart here"
+            );
+        }
+    }
+    Ok(())
+}
+
+/// A structure whose fields are null where it is null itself. Files of Arrow may have values there.
+fn with_null_fields(column: ArrayRef) -> ArrayRef {
+    let Some(structure) = column.as_struct_opt() else { return column };
+    let columns = structure.fields().iter().zip(structure.columns()).map(|(field, column)| {
+        let nulls = NullBuffer::union(column.logical_nulls().as_ref(), structure.nulls());
+        let has_more = nulls.as_ref().map_or(0, NullBuffer::null_count) > column.logical_null_count();
+        let column = match has_more && field.is_nullable() {
+            true => make_array(column.to_data().into_builder().nulls(nulls).build()?),
+            false => Arc::clone(column),
+        };
+        Ok::<ArrayRef, ArrowError>(with_null_fields(column))
+    });
+    let (fields, nulls) = (structure.fields().clone(), structure.nulls().cloned());
+    let columns = columns.collect::<std::result::Result<Vec<_>, _>>();
+    match columns.and_then(|columns| StructArray::try_new(fields, columns, nulls)) {
+        Ok(structure) => Arc::new(structure),
+        Err(_) => column,
+    }
+}
+
+/// The type of a column as a table has it: times of day to the nanosecond, instants in UTC, whatever zone the file shows them in, and one type of text
+/// and of codes of texts.
 fn as_in_tables(data_type: &DataType) -> DataType {
     match data_type {
+        DataType::LargeUtf8 | DataType::Utf8View => DataType::Utf8,
+        DataType::Dictionary(_, of) if as_in_tables(of) == DataType::Utf8 => {
+            DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8))
+        }
         DataType::Time32(_) | DataType::Time64(_) => DataType::Time64(TimeUnit::Nanosecond),
         DataType::Timestamp(unit, Some(_)) => DataType::Timestamp(*unit, Some("UTC".into())),
         other => other.clone(),
@@ -212,7 +258,7 @@ impl PartitionStream for FileStream {
             for part in &parts {
                 let mut is_left = false;
                 files
-                    .read(part, &columns, &mut |batch| {
+                    .read(part, &columns, BATCH_ROWS, &mut |batch| {
                         let sent = sender.blocking_send(as_rows_of_table(&batch, &schema));
                         is_left = sent.is_err();
                         !is_left
@@ -233,7 +279,7 @@ fn as_rows_of_table(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBat
     let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
     let columns = batch.columns().iter().zip(schema.fields()).map(|(column, field)| {
         let column = cast(column, field.data_type())?;
-        Ok::<ArrayRef, ArrowError>(one_nan(&column).unwrap_or(column))
+        Ok::<ArrayRef, ArrowError>(with_null_fields(one_nan(&column).unwrap_or(column)))
     });
     Ok(RecordBatch::try_new_with_options(Arc::clone(schema), columns.collect::<Result<_, _>>()?, &options)?)
 }

@@ -44,6 +44,7 @@ mod in_select;
 mod information_schema;
 mod intervals;
 mod joins;
+mod kept_columns;
 mod limits;
 mod literal_types;
 mod long_numbers;

@@ -65,6 +65,8 @@ pub struct SessionSettings {
     pub measure_memory: bool,
     /// Opens the files that statements may read, by quoted paths in place of tables. Default: none are read.
     pub files: Option<Arc<dyn OpenFiles>>,
+    /// Bytes of columns of such files that stay decoded for later statements, as long as the files don't change. Default: a quarter of `memory_bytes`.
+    pub file_cache_bytes: Option<usize>,
 }
 
 impl Default for SessionSettings {
@@ -79,6 +81,7 @@ impl Default for SessionSettings {
             result_cache_bytes: 0,
             measure_memory: false,
             files: None,
+            file_cache_bytes: None,
         }
     }
 }
@@ -153,7 +156,8 @@ impl Session {
     pub fn new(database: Database, settings: SessionSettings) -> Result<Session> {
         let threads = Arc::new(Threads::start(settings.threads)?);
         let states = states(&database, &settings, false, None)?;
-        let statements = Arc::new(TickStatements::new(settings.result_cache_bytes));
+        let file_cache_bytes = settings.file_cache_bytes.unwrap_or(settings.memory_bytes / 4);
+        let statements = Arc::new(TickStatements::new(settings.result_cache_bytes, file_cache_bytes));
         let memory = Arc::new(TotalMemory::new(settings.total_memory_bytes));
         let (materialized, caller) = (Arc::default(), Caller::owner());
         Ok(Session {
@@ -176,7 +180,7 @@ impl Session {
     /// [`Error::Internal`] if it can't be set up.
     pub fn for_postgres(&self) -> Result<Session> {
         let states = states(&self.database, &self.settings, true, self.caller.guard.clone())?;
-        let statements = Arc::new(TickStatements::new(0));
+        let statements = Arc::new(TickStatements::new(0, 0));
         Ok(Session { states, statements, has_catalogue: true, ..self.clone() })
     }
 
@@ -192,7 +196,7 @@ impl Session {
         let database = self.database.with_snapshots(Arc::clone(snapshots));
         let settings = SessionSettings { result_cache_bytes: 0, ..self.settings.clone() };
         let states = states(&database, &settings, self.has_catalogue, self.caller.guard.clone())?;
-        let statements = Arc::new(TickStatements::new(0));
+        let statements = Arc::new(TickStatements::new(0, 0));
         Ok(Session { database, settings, states, statements, materialized: Arc::default(), ..self.clone() })
     }
 
@@ -223,7 +227,7 @@ impl Session {
         }
         let settings = SessionSettings { files: None, result_cache_bytes: 0, ..self.settings.clone() };
         let states = states(&self.database, &settings, self.has_catalogue, Some(guard))?;
-        let statements = Arc::new(TickStatements::new(0));
+        let statements = Arc::new(TickStatements::new(0, 0));
         Ok(Session { settings, states, statements, materialized: Arc::default(), caller, ..self.clone() })
     }
 
@@ -426,6 +430,7 @@ impl Session {
         // Without memory for a tick plan, DataFusion runs the statement, or reports the lack of memory.
         let Some(mut grant) = self.memory.grant(self.settings.memory_bytes) else { return Ok(TickOutcome::No(None)) };
         let limits = Limits {
+            files: self.settings.files.as_deref(),
             threads: self.settings.threads,
             memory_bytes: grant.usable_bytes(),
             stop,

@@ -135,7 +135,7 @@ impl DistinctCount {
         };
         let is_word = matches!(data_type, DataType::Boolean | DataType::Date32 | DataType::Float32 | DataType::Float64)
             || matches!(data_type, DataType::Decimal128(_, _))
-            || matches!(data_type, DataType::Timestamp(unit, _) | DataType::Time64(unit) if *unit == TimeUnit::Nanosecond)
+            || matches!(data_type, DataType::Timestamp(_, _) | DataType::Time64(TimeUnit::Nanosecond))
             || data_type.is_integer();
         let seed = std::hash::BuildHasher::hash_one(&DefaultHashBuilder::default(), 0);
         let rows = if has_texts || is_word { None } else { Some(RowNumbers::of(data_type)?) };

@@ -11,8 +11,9 @@ use arrow::buffer::{BooleanBuffer, NullBuffer, ScalarBuffer};
 use arrow::compute::cast;
 use arrow::datatypes::{
     ArrowPrimitiveType, DataType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type,
-    Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit, Time64NanosecondType,
-    TimestampNanosecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+    Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit, Time64NanosecondType, TimeUnit,
+    TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType, UInt8Type,
+    UInt16Type, UInt32Type, UInt64Type,
 };
 use hashbrown::DefaultHashBuilder;
 use splay_store::canonical;
@@ -362,7 +363,12 @@ pub(super) fn column_of(
         DataType::Date32 => primitive::<Date32Type>(words(), nulls, data_type, |word| word as i32),
         DataType::Int64 => primitive::<Int64Type>(words(), nulls, data_type, u64::cast_signed),
         DataType::Time64(_) => primitive::<Time64NanosecondType>(words(), nulls, data_type, u64::cast_signed),
-        DataType::Timestamp(_, _) => primitive::<TimestampNanosecondType>(words(), nulls, data_type, u64::cast_signed),
+        DataType::Timestamp(unit, _) => match unit {
+            TimeUnit::Second => primitive::<TimestampSecondType>(words(), nulls, data_type, u64::cast_signed),
+            TimeUnit::Millisecond => primitive::<TimestampMillisecondType>(words(), nulls, data_type, u64::cast_signed),
+            TimeUnit::Microsecond => primitive::<TimestampMicrosecondType>(words(), nulls, data_type, u64::cast_signed),
+            TimeUnit::Nanosecond => primitive::<TimestampNanosecondType>(words(), nulls, data_type, u64::cast_signed),
+        },
         DataType::UInt8 => primitive::<UInt8Type>(words(), nulls, data_type, |word| word as u8),
         DataType::UInt16 => primitive::<UInt16Type>(words(), nulls, data_type, |word| word as u16),
         DataType::UInt32 => primitive::<UInt32Type>(words(), nulls, data_type, |word| word as u32),
@@ -415,8 +421,13 @@ pub(crate) fn words_of(array: &ArrayRef) -> Result<ScalarBuffer<u64>> {
         DataType::Int32 => words!(Int32Type, |value| *value as u64),
         DataType::Date32 => words!(Date32Type, |value| *value as u64),
         DataType::Int64 => words!(Int64Type),
-        DataType::Time64(arrow::datatypes::TimeUnit::Nanosecond) => words!(Time64NanosecondType),
-        DataType::Timestamp(arrow::datatypes::TimeUnit::Nanosecond, _) => words!(TimestampNanosecondType),
+        DataType::Time64(TimeUnit::Nanosecond) => words!(Time64NanosecondType),
+        DataType::Timestamp(unit, _) => match unit {
+            TimeUnit::Second => words!(TimestampSecondType),
+            TimeUnit::Millisecond => words!(TimestampMillisecondType),
+            TimeUnit::Microsecond => words!(TimestampMicrosecondType),
+            TimeUnit::Nanosecond => words!(TimestampNanosecondType),
+        },
         DataType::UInt8 => words!(UInt8Type, |value| u64::from(*value)),
         DataType::UInt16 => words!(UInt16Type, |value| u64::from(*value)),
         DataType::UInt32 => words!(UInt32Type, |value| u64::from(*value)),

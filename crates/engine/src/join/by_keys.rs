@@ -363,6 +363,7 @@ mod tests {
     fn context(constants: &[ArrayRef], memory_bytes: usize) -> ExecutionContext<'_> {
         ExecutionContext {
             tables: &[],
+            files: &[],
             constants,
             threads: 2,
             memory_bytes,

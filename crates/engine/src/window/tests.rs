@@ -148,6 +148,7 @@ fn check(rows: &[Row], cuts: &[usize], by: &[usize], is_in_order: bool) {
         ends.into_iter().map(|end| frame(&rows[std::mem::replace(&mut start, end)..end])).collect();
     let context = ExecutionContext {
         tables: &[],
+        files: &[],
         constants: &[],
         threads: 2,
         memory_bytes: usize::MAX,

@@ -51,7 +51,7 @@ impl Session {
     fn over(&self, database: Database) -> Result<Session> {
         let settings = SessionSettings { result_cache_bytes: 0, files: None, ..self.settings.clone() };
         let states = states(&database, &settings, false, None)?;
-        let statements = Arc::new(TickStatements::new(0));
+        let statements = Arc::new(TickStatements::new(0, 0));
         Ok(Session {
             database,
             settings,

@@ -11,6 +11,7 @@ use splay_engine::{Aggregate, AggregateFunction, BinaryOp, Expr as TickExpr, Ext
 use splay_store::TableSpec;
 
 use super::aggregates::AggregateOf;
+use super::by_time::stored_table;
 use super::convert::{UnsupportedExpr, unknown, without_decoding};
 use super::recognise::{KEYS_MAX, Recogniser, Stage};
 use super::shared_aggregates::SharedAggregates;
@@ -341,7 +342,8 @@ impl Recogniser<'_> {
 /// Whether rows have an order of their own, as `row_order.rs` of `functions` determines it for DataFusion's groupings.
 fn have_row_order(plan: &LogicalPlan) -> bool {
     match plan {
-        LogicalPlan::TableScan(_) | LogicalPlan::Sort(_) => true,
+        LogicalPlan::TableScan(_) => stored_table(plan).is_some(),
+        LogicalPlan::Sort(_) => true,
         LogicalPlan::Filter(filter) => have_row_order(&filter.input),
         LogicalPlan::Limit(limit) => have_row_order(&limit.input),
         LogicalPlan::Window(window) => have_row_order(&window.input),

@@ -54,7 +54,7 @@ use splay_engine::{ExecutionContext, LookupTable, Plan, ReadStats, Reads, StepCo
 use splay_functions::own_calendar;
 use splay_functions::walk::{Walk, WalkPlan};
 use splay_store::storage::ReadWatch;
-use splay_store::{Database, TableSnapshot, TableSpec};
+use splay_store::{Database, FilesInPlace, OpenFiles, TableSnapshot, TableSpec};
 
 use self::constants::Constants;
 use self::convert::UnsupportedExpr;
@@ -68,6 +68,7 @@ use crate::dates;
 use crate::error::{Error, Result};
 use crate::intervals;
 use crate::joins;
+use crate::kept_columns::{KeepingFiles, KeptColumns};
 use crate::names::Spellings;
 use crate::null_safe_keys;
 use crate::read_only;
@@ -79,6 +80,9 @@ const SHAPES_MAX: usize = 4096;
 
 /// Most bytes of shapes that are kept. The plan of a statement takes ten times as many, of a short join some hundred times.
 const SHAPES_BYTES_MAX: usize = 16 << 20;
+
+/// The tables of a plan, and the files that are no tables.
+type Sources<'a> = (&'a [TableSnapshot], &'a [Arc<dyn FilesInPlace>]);
 
 /// A recognised statement.
 #[derive(Debug)]
@@ -92,6 +96,8 @@ pub(crate) struct TickStatement {
     schema: SchemaRef,
     /// The tables for which it was planned. Not snapshots: these would keep replaced files from being removed.
     tables: Vec<(String, TableSpec)>,
+    /// The path or pattern of the files that it reads in place, and their columns then.
+    files: Vec<(String, SchemaRef)>,
     /// The plan for joins whose small side has duplicate keys, if there is one, and whether a run has met such a key.
     with_repeated_keys: Option<Box<TickStatement>>,
     keys_repeat: AtomicBool,
@@ -109,9 +115,21 @@ struct EngineRefusal {
 impl TickStatement {
     fn new(recognised: RecognisedPlan, schema: SchemaRef) -> TickStatement {
         let tables = recognised.tables.iter().map(|(name, snapshot)| (name.clone(), snapshot.spec().clone())).collect();
+        let files = recognised.files.iter().map(|(path, files)| (path.clone(), Arc::clone(files.schema()))).collect();
         let RecognisedPlan { plan, constants, sides, lookups, .. } = recognised;
         let (with_repeated_keys, keys_repeat, refusal) = (None, AtomicBool::new(false), Mutex::default());
-        TickStatement { plan, constants, sides, lookups, schema, tables, with_repeated_keys, keys_repeat, refusal }
+        TickStatement {
+            plan,
+            constants,
+            sides,
+            lookups,
+            schema,
+            tables,
+            files,
+            with_repeated_keys,
+            keys_repeat,
+            refusal,
+        }
     }
 
     /// The plan to run: once a duplicate key was met, the one for duplicate keys.
@@ -126,19 +144,19 @@ impl TickStatement {
     /// Runs the preferred plan over tables, with a statement's values.
     fn run_preferred(
         &self,
-        tables: &[TableSnapshot],
+        sources: Sources<'_>,
         constants: Vec<ArrayRef>,
         values: &[ScalarValue],
         limits: &Limits<'_>,
     ) -> splay_engine::Result<(Vec<RecordBatch>, ReadStats)> {
         let chosen = self.preferred_plan();
-        match chosen.run(tables, constants, limits) {
+        match chosen.run(sources, constants, limits) {
             Err(splay_engine::Error::RepeatedKey) if self.with_repeated_keys.is_some() => {
                 self.keys_repeat.store(true, Ordering::Relaxed);
                 let other = self.preferred_plan();
                 let constants = other.constants.bind(values);
                 let constants = constants.map_err(|_| splay_engine::Error::RepeatedKey)?;
-                other.run(tables, constants, limits)
+                other.run(sources, constants, limits)
             }
             ran => ran,
         }
@@ -147,32 +165,32 @@ impl TickStatement {
     /// The rows, and the statistics of the reads.
     fn run(
         &self,
-        tables: &[TableSnapshot],
+        sources: Sources<'_>,
         mut constants: Vec<ArrayRef>,
         limits: &Limits<'_>,
     ) -> splay_engine::Result<(Vec<RecordBatch>, ReadStats)> {
-        let ran = self.run_with(tables, &mut constants, limits);
+        let ran = self.run_with(sources, &mut constants, limits);
         splay_engine::release(constants);
         ran
     }
 
     fn run_with(
         &self,
-        tables: &[TableSnapshot],
+        (tables, files): Sources<'_>,
         constants: &mut Vec<ArrayRef>,
         limits: &Limits<'_>,
     ) -> splay_engine::Result<(Vec<RecordBatch>, ReadStats)> {
         let Limits { threads, memory_bytes, stop, .. } = *limits;
         let mut reads = if limits.measures_memory { Reads::with_memory() } else { Reads::default() };
         for (number, side) in self.sides.iter().enumerate() {
-            let setting = ExecutionContext { tables, constants, threads, memory_bytes, stop, reads };
+            let setting = ExecutionContext { tables, files, constants, threads, memory_bytes, stop, reads };
             let rows_max = memory_bytes / 2 / side.row_bytes();
             let rows = splay_engine::run_in_one(&side.plan, &setting, &side.schema, rows_max)?;
             reads = setting.reads;
             self.constants.fill(number, rows.columns(), constants);
         }
         self.lookups.iter().try_for_each(|table| table.check(constants, threads))?;
-        let setting = ExecutionContext { tables, constants, threads, memory_bytes, stop, reads };
+        let setting = ExecutionContext { tables, files, constants, threads, memory_bytes, stop, reads };
         let batches = splay_engine::run(&self.plan, &setting, &self.schema)?;
         let mut read = setting.reads.into_read();
         let peaks = self.plans().map(|plan| read.steps.peak_memory_bytes(plan));
@@ -217,6 +235,7 @@ enum ShapeEntry {
 pub(crate) struct TickStatements {
     shapes: Mutex<Shapes>,
     results: Option<Results>,
+    kept_columns: Arc<KeptColumns>,
 }
 
 /// The cache of shapes.
@@ -352,6 +371,8 @@ fn word(text: &str) -> Option<(String, &str)> {
 /// The resources that a statement may use.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits<'a> {
+    /// Opens files that are no tables; `None` where none may be read.
+    pub files: Option<&'a dyn OpenFiles>,
     /// Most threads.
     pub threads: usize,
     /// Memory limit of rows, in bytes.
@@ -380,9 +401,10 @@ pub(crate) enum RunOutcome {
 }
 
 impl TickStatements {
-    /// An empty cache. Answers of up to `result_bytes` together are cached; none if it is 0.
-    pub fn new(result_bytes: usize) -> TickStatements {
-        TickStatements { shapes: Mutex::default(), results: Results::new(result_bytes) }
+    /// Empty caches: of plans, of answers up to `result_bytes`, and of columns of files up to `file_bytes`; none of these if that is 0.
+    pub fn new(result_bytes: usize, file_bytes: usize) -> TickStatements {
+        let kept_columns = Arc::new(KeptColumns::new(file_bytes));
+        TickStatements { shapes: Mutex::default(), results: Results::new(result_bytes), kept_columns }
     }
 
     /// Runs a statement whose shape is in the cache.
@@ -409,6 +431,21 @@ impl TickStatements {
             }
             tables.push(snapshot);
         }
+        let mut files = Vec::with_capacity(statement.files.len());
+        for (path, planned) in &statement.files {
+            // A table or view of the name comes before the file.
+            let is_table = !matches!(snapshot_of(database, path), Err(splay_store::Error::NoSuchTable { .. }));
+            if is_table || matches!(database.view(path), Ok(Some(_))) {
+                return Ok(self.forget(query));
+            }
+            // What is wrong with files is reported by planning.
+            let opened = limits.files.and_then(|opener| opener.open(path, limits.threads).ok());
+            let Some(opened) = opened.filter(|opened| opened.schema() == planned) else {
+                return Ok(self.forget(query));
+            };
+            let opened = KeepingFiles::new(opened, path, Arc::clone(&self.kept_columns));
+            files.push(Arc::new(opened) as Arc<dyn FilesInPlace>);
+        }
         // DataFusion reports values that can't be bound.
         let constants = match statement.preferred_plan().constants.bind(&query.values) {
             Ok(constants) => constants,
@@ -423,7 +460,9 @@ impl TickStatements {
         if let Some(reason) = statement.earlier_refusal(question) {
             return Ok(RunOutcome::Refused(reason));
         }
-        let cache_key = self.results.as_ref().map(|results| (results, question()));
+        // Nothing tells that a file is still the one that was read.
+        let results = self.results.as_ref().filter(|_| files.is_empty());
+        let cache_key = results.map(|results| (results, question()));
         let cached_result =
             cache_key.as_ref().filter(|_| limits.takes_kept).and_then(|(results, cache_key)| results.get(cache_key));
         // Columns of a cached answer may be slices of files that can't be read any more.
@@ -432,7 +471,7 @@ impl TickStatements {
         {
             return Ok(RunOutcome::Rows(Arc::clone(&statement.schema), cached_result));
         }
-        let ran = statement.run_preferred(&tables, constants, &query.values, limits);
+        let ran = statement.run_preferred((&tables, &files), constants, &query.values, limits);
         match ran {
             Ok((batches, read)) => {
                 let watches: Vec<ReadWatch> = tables.iter().map(|table| table.watch().clone()).collect();
@@ -531,7 +570,8 @@ fn recognise(
     if assumes_unique {
         let other = TickStatement::new(recognise::recognise(&plan, options, true)?, schema);
         // Both plans run over the same snapshots, by number.
-        statement.with_repeated_keys = (other.tables == statement.tables).then(|| Box::new(other));
+        statement.with_repeated_keys =
+            (other.tables == statement.tables && other.files == statement.files).then(|| Box::new(other));
     }
     Ok(statement)
 }

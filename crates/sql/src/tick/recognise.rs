@@ -9,16 +9,17 @@ use std::sync::Arc;
 
 use arrow::array::BooleanArray;
 use arrow::datatypes::{DataType, SchemaRef, TimeUnit};
+use datafusion::catalog::TableProvider;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::datasource::source_as_provider;
 use datafusion::logical_expr::utils::{conjunction, split_conjunction};
 use datafusion::logical_expr::{Distinct, Expr, LogicalPlan, SortExpr, TableScan};
-use splay_engine::{BinaryOp, Bound, Buckets, Expr as TickExpr, LookupTable, Plan, Scan, SortKey};
+use splay_engine::{BinaryOp, Bound, Buckets, Expr as TickExpr, FileScan, LookupTable, Plan, Scan, SortKey};
 use splay_functions::walk::{Walk, WalkPlan};
 use splay_functions::{self as functions, LOCAL_DATE};
-use splay_store::{DayStart, TableSnapshot, TableSpec};
+use splay_store::{DayStart, FilesInPlace, TableSnapshot, TableSpec};
 
 use super::combine;
 use super::constants::Constants;
@@ -27,6 +28,7 @@ use super::keys_of_rows::with_narrowed_queries;
 use super::narrow;
 use crate::bounds::may_grow;
 use crate::correlated_in::as_exists;
+use crate::files::FileTable;
 use crate::joins::window_parts;
 use crate::provider::TickTable;
 use crate::pushdown::is_text;
@@ -55,6 +57,8 @@ pub(super) struct RecognisedPlan {
     pub lookups: Vec<Arc<LookupTable>>,
     /// The tables, by their number in the plans, with the snapshots for which the plans were made.
     pub tables: Vec<(String, TableSnapshot)>,
+    /// The files that are no tables, by their number in the plans, with their path or pattern.
+    pub files: Vec<(String, Arc<dyn FilesInPlace>)>,
     /// Whether the plan assumes unique keys without knowing that they are.
     pub assumes_unique: bool,
 }
@@ -93,6 +97,7 @@ pub(super) fn recognise(
         sides: Vec::new(),
         lookups: Vec::new(),
         tables: Vec::new(),
+        files: Vec::new(),
         options,
         in_window_join: false,
         names: names(plan)?,
@@ -107,8 +112,37 @@ pub(super) fn recognise(
         plan.prune(null);
         recogniser.sides.iter_mut().for_each(|side| side.plan.prune(null));
     }
-    let Recogniser { constants, sides, lookups, tables, assumes_unique, .. } = recogniser;
-    Ok(RecognisedPlan { plan, constants, sides, lookups, tables, assumes_unique })
+    if is_streamed(&plan) {
+        return unknown("rows of files as they are, which aren't brought into memory");
+    }
+    let Recogniser { constants, sides, lookups, tables, files, assumes_unique, .. } = recogniser;
+    Ok(RecognisedPlan { plan, constants, sides, lookups, tables, files, assumes_unique })
+}
+
+/// Whether a plan's rows are all those of files.
+fn is_streamed(plan: &Plan) -> bool {
+    match plan {
+        Plan::Files(_) => true,
+        Plan::Project { input, .. } => is_streamed(input),
+        Plan::Union { inputs } => inputs.iter().any(is_streamed),
+        _ => false,
+    }
+}
+
+/// Whether the engine reads columns of a type from files.
+fn is_read_from_files(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Boolean
+        | DataType::Float32
+        | DataType::Float64
+        | DataType::Decimal128(_, _)
+        | DataType::Date32
+        | DataType::Time64(TimeUnit::Nanosecond)
+        | DataType::Timestamp(_, _)
+        | DataType::Utf8 => true,
+        DataType::Dictionary(codes, texts) => **codes == DataType::Int32 && **texts == DataType::Utf8,
+        other => other.is_integer(),
+    }
 }
 
 /// Rows at a stage of the translation.
@@ -179,6 +213,7 @@ pub(super) struct Recogniser<'a> {
     pub(super) sides: Vec<LookupSource>,
     pub(super) lookups: Vec<Arc<LookupTable>>,
     tables: Vec<(String, TableSnapshot)>,
+    files: Vec<(String, Arc<dyn FilesInPlace>)>,
     options: &'a Arc<ConfigOptions>,
     /// Whether the right side of a window join is being translated, whose scans number their rows.
     pub(super) in_window_join: bool,
@@ -349,6 +384,9 @@ impl Recogniser<'_> {
 
     fn scan(&mut self, scan: &TableScan) -> Result<Stage, UnsupportedExpr> {
         let Ok(provider) = source_as_provider(&scan.source) else { return unknown("a source that is no table") };
+        if let Some(files) = provider.downcast_ref::<FileTable>() {
+            return self.file_scan(scan, files);
+        }
         let Some(table) = provider.downcast_ref::<TickTable>() else {
             return unknown(format!("{}, which is no table of the database", scan.table_name));
         };
@@ -380,6 +418,27 @@ impl Recogniser<'_> {
             columns.push(TickExpr::Constant(null));
         }
         Ok(Stage::Table { scan, columns })
+    }
+
+    /// The rows of files.
+    fn file_scan(&mut self, scan: &TableScan, table: &FileTable) -> Result<Stage, UnsupportedExpr> {
+        if !scan.filters.is_empty() || scan.fetch.is_some() || scan.projection.is_some() {
+            return unknown("a scan that was narrowed before");
+        }
+        let types: Vec<DataType> = table.schema().fields().iter().map(|field| field.data_type().clone()).collect();
+        if let Some(data_type) = types.iter().find(|data_type| !is_read_from_files(data_type)) {
+            return unknown(format!("files with a column of type {data_type}"));
+        }
+        let path = scan.table_name.table().to_owned();
+        let files = match self.files.iter().position(|(other, _)| *other == path) {
+            Some(files) => files,
+            None => {
+                self.files.push((path, Arc::clone(table.files())));
+                self.files.len() - 1
+            }
+        };
+        let columns = (0..types.len()).map(Some).collect();
+        Ok(Stage::Frame(Plan::Files(FileScan { files, columns, types })))
     }
 
     pub(super) fn snapshot(&self, scan: &Scan) -> &TableSnapshot {

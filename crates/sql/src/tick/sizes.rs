@@ -9,13 +9,15 @@ use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 use datafusion::common::JoinType;
-use datafusion::logical_expr::logical_plan::{Join, Limit};
+use datafusion::datasource::source_as_provider;
+use datafusion::logical_expr::logical_plan::{Join, Limit, TableScan};
 use datafusion::logical_expr::utils::{split_binary, split_conjunction};
 use datafusion::logical_expr::{BinaryExpr, Distinct, Expr, FetchType, LogicalPlan, Operator};
 use splay_store::{Segment, TableSnapshot, sortable};
 
 use super::asof::as_text;
 use super::by_time::{PlanTable, stored_table};
+use crate::files::FileTable;
 use crate::pushdown::is_text;
 
 /// Rows of a table above which a join looks for a smaller side to read first.
@@ -63,6 +65,7 @@ impl Size {
                 let input = Size::of(&filter.input);
                 Size { rows: input.rows * part_of(&filter.predicate), is_filtered: true, ..input }
             }
+            LogicalPlan::TableScan(scan) if let Some(rows) = rows_of_files(scan) => Size::computed(rows as f64),
             LogicalPlan::TableScan(_) => {
                 let table_rows = stored_table(plan).map_or(0, |table| table.snapshot.rows());
                 Size { table_rows, ..Size::computed(table_rows as f64) }
@@ -132,6 +135,12 @@ impl Size {
     pub(super) fn is_large(self) -> bool {
         self.table_rows > LARGE_ROWS_MIN
     }
+}
+
+/// About how many rows the files have that a scan reads; `None` for other scans.
+fn rows_of_files(scan: &TableScan) -> Option<u64> {
+    let provider = source_as_provider(&scan.source).ok()?;
+    Some(provider.downcast_ref::<FileTable>()?.files().rows_estimate())
 }
 
 /// How many different keys a join of two sides by equal keys is expected to tell apart.

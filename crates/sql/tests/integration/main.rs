@@ -7,6 +7,7 @@ mod cascade;
 mod changes;
 mod choices;
 mod encrypted;
+mod files;
 mod first_and_last;
 mod first_rows;
 mod generated;

@@ -45,6 +45,9 @@ fn stored(database: &Database, name: &str, arguments: &InputArguments) -> Result
     Ok(Table { name: table.name().to_owned(), schema: snapshot.spec().shown_arrow(), batches: rows.batches })
 }
 
+/// Most rows of a batch that is read.
+const BATCH_ROWS: usize = 1 << 15;
+
 /// One table of each pattern or file that was named.
 fn files(arguments: &InputArguments) -> Result<Vec<Table>> {
     let mut tables: Vec<Table> = Vec::new();
@@ -55,7 +58,7 @@ fn files(arguments: &InputArguments) -> Result<Vec<Table>> {
         let mut rows = Rows::up_to(arguments.rows);
         for part in files.parts(1, &|_| true).iter().flatten() {
             if rows.remaining > 0 {
-                files.read(part, &all, &mut |batch| rows.add(batch)).map_err(|error| anyhow!(error))?;
+                files.read(part, &all, BATCH_ROWS, &mut |batch| rows.add(batch)).map_err(|error| anyhow!(error))?;
             }
         }
         let name = name_of(pattern, &Columns::of(files.schema()), &tables);

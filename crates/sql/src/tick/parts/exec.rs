@@ -195,6 +195,7 @@ fn by_engine(
     let is_stopped = || stopped.load(Ordering::Relaxed);
     let setting = ExecutionContext {
         tables: &part.tables,
+        files: &part.files,
         constants: &part.constants,
         threads: context.session_config().target_partitions(),
         memory_bytes,

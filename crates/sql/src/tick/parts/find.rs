@@ -116,6 +116,7 @@ impl Finder<'_> {
             plan: recognised.plan,
             constants,
             tables: recognised.tables.into_iter().map(|(_, snapshot)| snapshot).collect(),
+            files: recognised.files.into_iter().map(|(_, files)| files).collect(),
             schema: Arc::clone(plan.schema().inner()),
             general: DataFusionPart { plan: plan.clone(), has_joins: self.has_joins, state: Arc::clone(self.state) },
         };

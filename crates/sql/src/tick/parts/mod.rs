@@ -28,7 +28,7 @@ use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::ExecutionPlan;
 use splay_engine::{Plan, StepCosts};
-use splay_store::TableSnapshot;
+use splay_store::{FilesInPlace, TableSnapshot};
 
 pub(crate) use self::exec::{PartRun as PartRan, TickPartExec};
 pub(crate) use self::find::{with_tick_parts, with_tick_parts_of};
@@ -42,6 +42,8 @@ struct StatementPart {
     constants: Vec<ArrayRef>,
     /// The tables as the statement sees them.
     tables: Vec<TableSnapshot>,
+    /// The files that it reads in place.
+    files: Vec<Arc<dyn FilesInPlace>>,
     schema: SchemaRef,
     general: DataFusionPart,
 }

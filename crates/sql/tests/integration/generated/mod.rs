@@ -4,7 +4,7 @@ mod rows;
 mod statements;
 mod windows;
 
-pub(crate) use rows::{captured, database, rows, spec};
+pub(crate) use rows::{all_rows, captured, database, rows, spec};
 pub(crate) use statements::{filter, in_order, in_parts, statement};
 pub(crate) use windows::{DURATION, FLOATS, OTHERS, WHOLE, typed_database, window_statement};
 
