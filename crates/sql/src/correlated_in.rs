@@ -4,9 +4,10 @@
 //! | | in its place |
 //! | --- | --- |
 //! | `x IN (SELECT max(y) …)`, of one row, and `NOT IN` | `x = (SELECT max(y) …)`, `<>` |
-//! | `x NOT IN (SELECT y …)` as a condition | no row of the query for which `x = y` isn't false |
-//! | either as a value | an aggregate of the query: true if a row has `x = y`; else null if that is null for a row; else false |
+//! | `x NOT IN (SELECT y …)` as a condition | no row of the query with `y = x`, none with `y IS NULL`, and none at all if `x IS NULL` |
+//! | either as a value | true if a row has `y = x`; else null if one has `y IS NULL`, or there is one and `x IS NULL`; else false |
 //!
+//! Each of these looks rows up by what they equal, where a comparison that may be null would have to meet all rows of the query.
 //! `x IN (SELECT y …)` as a condition is right as it is.
 
 use std::sync::Arc;
@@ -16,10 +17,11 @@ use datafusion::common::{Column, DFSchema, ExprSchema, Result, ScalarValue, plan
 use datafusion::functions_aggregate::expr_fn::{bool_or, count};
 use datafusion::logical_expr::expr::{Exists, InSubquery};
 use datafusion::logical_expr::logical_plan::{Distinct, Filter, Subquery};
-use datafusion::logical_expr::{BinaryExpr, Expr, LogicalPlan, LogicalPlanBuilder, Operator, lit, when};
+use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator, lit, when};
 use splay_functions::walk::Walk;
 
 use crate::correlated::is_aggregate;
+use crate::query_values::is_any;
 
 /// A filter with its memberships in such queries in other words.
 pub(crate) fn correlated_membership(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
@@ -77,13 +79,30 @@ pub(crate) fn is_correlated(membership: &InSubquery) -> bool {
         && !membership.expr.contains_outer()
 }
 
-/// A membership in a correlated query as a value: the query's own equality if it has one row, else an aggregate of the equalities of its rows.
+/// A membership in a correlated query as a value: the query's own equality if it has one row; else whether there are rows that make it true or null.
 pub(crate) fn membership_value(membership: &InSubquery, schema: &DFSchema) -> Result<Expr> {
     let InSubquery { expr, subquery, negated } = membership;
     if is_aggregate(&subquery.subquery) {
         let (x, row) = (expr.as_ref().clone(), Expr::ScalarSubquery(subquery.clone()));
         return Ok(if *negated { x.not_eq(row) } else { x.eq(row) });
     }
+    if check_rows(&subquery.subquery).is_err() {
+        return value_of_all_rows(membership, schema);
+    }
+    let Rows { equal, unknown } = rows_that_count(membership, schema)?;
+    let is_any = |exists| is_any(&exists).map(Expr::ScalarSubquery);
+    let null = lit(ScalarValue::Boolean(None));
+    let mut value = when(is_any(equal)?, lit(!negated));
+    for (condition, rows) in unknown {
+        let is_any = is_any(rows)?;
+        value.when(condition.map_or(is_any.clone(), |condition| condition.and(is_any)), null.clone());
+    }
+    value.otherwise(lit(*negated))
+}
+
+/// The same by an aggregate of the equalities of all rows of a query, also of one that can't be asked for some of its rows.
+fn value_of_all_rows(membership: &InSubquery, schema: &DFSchema) -> Result<Expr> {
+    let InSubquery { subquery, negated, .. } = membership;
     let (equal, outer_ref_columns) = equality(membership, schema)?;
     let column = |name: &str| Expr::Column(Column::from_name(name));
     let value = when(column("is_found"), lit(true))
@@ -104,31 +123,80 @@ pub(crate) fn membership_value(membership: &InSubquery, schema: &DFSchema) -> Re
 
 /// Whether no row of a membership's query has a value that equals the one looked for, or may do so for a null.
 fn no_row_may_equal(membership: &InSubquery, schema: &DFSchema) -> Result<Expr> {
-    let query = &membership.subquery;
-    let (equal, outer_ref_columns) = equality(membership, schema)?;
-    let rows = LogicalPlanBuilder::from(query.subquery.as_ref().clone()).filter(equal.is_not_false())?.build()?;
-    let subquery = Subquery { subquery: Arc::new(rows), outer_ref_columns, spans: query.spans.clone() };
-    Ok(Expr::Exists(Exists { subquery, negated: true }))
+    let Rows { equal, unknown } = rows_that_count(membership, schema)?;
+    let none = |rows: Exists| Expr::Exists(Exists { negated: true, ..rows });
+    let unknown = unknown.into_iter().map(|(condition, rows)| match condition {
+        Some(condition) => Expr::Not(Box::new(condition)).or(none(rows)),
+        None => none(rows),
+    });
+    Ok(unknown.fold(none(equal), Expr::and))
 }
 
-/// A predicate in which each `x IN (SELECT y …)` of a query that reads columns from around it is `EXISTS (SELECT … WHERE … AND y = x)`, for a plan that
-/// knows only this one. Where null isn't as good as false, and of queries that do more than select, it stays.
+/// Rows of a membership's query that decide it.
+struct Rows {
+    /// Those with the value looked for.
+    equal: Exists,
+    /// Those for which it is null, and under which condition.
+    unknown: Vec<(Option<Expr>, Exists)>,
+}
+
+fn rows_that_count(membership: &InSubquery, schema: &DFSchema) -> Result<Rows> {
+    let query = &membership.subquery;
+    let (rows, value) = match selected(&query.subquery)? {
+        Some((filter, value)) => (LogicalPlan::Filter(filter.clone()), value),
+        None => (query.subquery.as_ref().clone(), Expr::Column(query.subquery.schema().columns().swap_remove(0))),
+    };
+    let exists = |plan, outer_ref_columns| {
+        let subquery = Subquery { subquery: Arc::new(plan), outer_ref_columns, spans: query.spans.clone() };
+        Exists { subquery, negated: false }
+    };
+    let (outer, all_outer_ref_columns) = as_outer(membership, schema)?;
+    let mut unknown = Vec::new();
+    if value.nullable(rows.schema())? {
+        unknown.push((None, exists(filtered(&rows, value.clone().is_null())?, query.outer_ref_columns.clone())));
+    }
+    if membership.expr.nullable(schema)? {
+        let is_null = membership.expr.as_ref().clone().is_null();
+        unknown.push((Some(is_null), exists(rows.clone(), query.outer_ref_columns.clone())));
+    }
+    Ok(Rows { equal: exists(filtered(&rows, value.eq(outer))?, all_outer_ref_columns), unknown })
+}
+
+/// The rows of a plan for which a condition holds, too.
+fn filtered(rows: &LogicalPlan, condition: Expr) -> Result<LogicalPlan> {
+    let (condition, input) = match rows {
+        LogicalPlan::Filter(filter) => (filter.predicate.clone().and(condition), Arc::clone(&filter.input)),
+        rows => (condition, Arc::new(rows.clone())),
+    };
+    Filter::try_new(condition, input).map(LogicalPlan::Filter)
+}
+
+/// A predicate in which each `x IN (SELECT y …)` and `NOT IN` of a query that reads columns from around it is an `EXISTS`, for a plan that knows only
+/// this one. Where null isn't as good as false, and of queries that do more than select, it stays.
 pub(crate) fn as_exists(predicate: &Expr, schema: &DFSchema) -> Result<Expr> {
-    match predicate {
+    let (membership, negated) = match predicate {
         Expr::BinaryExpr(BinaryExpr { left, op: op @ (Operator::And | Operator::Or), right }) => {
             let (left, right) = (as_exists(left, schema)?, as_exists(right, schema)?);
-            Ok(Expr::BinaryExpr(BinaryExpr::new(Box::new(left), *op, Box::new(right))))
+            return Ok(Expr::BinaryExpr(BinaryExpr::new(Box::new(left), *op, Box::new(right))));
         }
-        Expr::InSubquery(membership) if !membership.negated && is_correlated(membership) => {
-            Ok(exists_equal(membership, schema)?.unwrap_or_else(|| predicate.clone()))
-        }
-        other => Ok(other.clone()),
+        Expr::InSubquery(membership) => (membership, membership.negated),
+        Expr::Not(inner) => match inner.as_ref() {
+            Expr::InSubquery(membership) => (membership, !membership.negated),
+            _ => return Ok(predicate.clone()),
+        },
+        _ => return Ok(predicate.clone()),
+    };
+    if !is_correlated(membership) || selected(&membership.subquery.subquery)?.is_none() {
+        return Ok(predicate.clone());
+    }
+    match negated {
+        true => no_row_may_equal(membership, schema),
+        false => Ok(Expr::Exists(rows_that_count(membership, schema)?.equal)),
     }
 }
 
-/// Whether a row of a membership's query has the value looked for, as a condition on the rows that its select list reads; `None` if that isn't all.
-fn exists_equal(membership: &InSubquery, schema: &DFSchema) -> Result<Option<Expr>> {
-    let mut plan = membership.subquery.subquery.as_ref();
+/// The filter of a query that does no more than select, and its first column in terms of the rows that are filtered.
+fn selected(mut plan: &LogicalPlan) -> Result<Option<(&Filter, Expr)>> {
     let mut value = Expr::Column(plan.schema().columns().swap_remove(0));
     let filter = loop {
         let below: Vec<Expr> = match plan {
@@ -150,14 +218,7 @@ fn exists_equal(membership: &InSubquery, schema: &DFSchema) -> Result<Option<Exp
             .data;
         plan = plan.inputs()[0];
     };
-    if value.is_volatile() || value.contains_outer() {
-        return Ok(None);
-    }
-    let (outer, outer_ref_columns) = as_outer(membership, schema)?;
-    let rows = Filter::try_new(filter.predicate.clone().and(value.eq(outer)), Arc::clone(&filter.input))?;
-    let spans = membership.subquery.spans.clone();
-    let subquery = Subquery { subquery: Arc::new(LogicalPlan::Filter(rows)), outer_ref_columns, spans };
-    Ok(Some(Expr::Exists(Exists { subquery, negated: false })))
+    Ok((!value.is_volatile() && !value.contains_outer()).then_some((filter, value)))
 }
 
 /// The comparison of a row of a membership's query with the value looked for, and the outer columns that both read.

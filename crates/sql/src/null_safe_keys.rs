@@ -173,12 +173,9 @@ fn strict(condition: &Expr) -> Option<Expr> {
         conditions.iter().any(|condition| matches!(condition, Expr::IsNotNull(inner) if inner.as_ref() == value))
     };
     let mut added = Vec::new();
-    for condition in &conditions {
-        if let Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, .. }) = condition
-            && !has_not_null(&conditions, left)
-            && !has_not_null(&added, left)
-        {
-            added.push(left.as_ref().clone().is_not_null());
+    for value in equated_values(condition) {
+        if !has_not_null(&conditions, value) && !has_not_null(&added, value) {
+            added.push(value.clone().is_not_null());
         }
     }
     if added.is_empty() {
@@ -186,4 +183,24 @@ fn strict(condition: &Expr) -> Option<Expr> {
     }
     conditions.extend(added);
     conjunction(conditions)
+}
+
+/// The values that a condition holds for only if they equal others, also as `NOT (a <> b OR …)`, which DataFusion writes as equalities.
+fn equated_values(condition: &Expr) -> Vec<&Expr> {
+    let mut values = Vec::new();
+    let mut conditions = vec![(condition, false)];
+    while let Some((condition, is_negated)) = conditions.pop() {
+        match condition {
+            Expr::Not(inner) => conditions.push((inner, !is_negated)),
+            Expr::BinaryExpr(BinaryExpr { left, op, right }) => match (op, is_negated) {
+                (Operator::And, false) | (Operator::Or, true) => {
+                    conditions.extend([(right.as_ref(), is_negated), (left.as_ref(), is_negated)]);
+                }
+                (Operator::Eq, false) | (Operator::NotEq, true) => values.push(left.as_ref()),
+                _ => {}
+            },
+            _ => {}
+        }
+    }
+    values
 }

@@ -1,9 +1,14 @@
 //! Queries within expressions run as tick plans where they are read first, and give the rows that DataFusion gives.
 
-use splay_store::Tier;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, TimestampNanosecondArray};
+use arrow::datatypes::Int64Type;
+use splay_sql::Parameters;
+use splay_store::{ColumnSpec, ColumnType, Database, LoadOptions, TableSpec, Tier};
 
 use crate::both::both;
-use crate::generated::database;
+use crate::generated::{Numbers, database};
 
 #[test]
 fn queries_that_stand_for_a_value_are_read_first() {
@@ -69,6 +74,9 @@ fn lists_of_queries_and_existence_are_looked_up() {
         "q.size + 1 in (select x.size from (select t.size * 2 as size, t.venue as v from trade t) x where x.v = q.venue) or q.size < 20",
         "q.size in (select t.size from trade t where t.venue = q.venue and t.bid <= q.bid)",
         "not (q.size not in (select t.size from trade t where t.venue = q.venue))",
+        "q.seq not in (select t.seq from trade t where t.sym = q.sym)",
+        "not (q.seq in (select t.seq from trade t where t.sym = q.sym and t.seq is not null)) and q.seq > 0",
+        "q.size < 20 or q.size not in (select t.size from trade t where t.venue = q.venue)",
     ] {
         let text = format!("select q.seq, q.ts, q.sym from quote q where {condition}");
         assert_eq!(both.compare(&text), Ok(true), "{text}: {:?}", both.reason(&text));
@@ -206,5 +214,106 @@ fn conditions_on_keys_are_asked_below_groups() {
     ] {
         let plan = both.reason(&text).unwrap();
         assert!(plan.contains(bounds) && plan.contains("filter=none"), "{text}: {plan}");
+    }
+}
+
+/// Rows of a key and a value, either of which may be null.
+type KeyedRows = Vec<(Option<i64>, Option<i64>)>;
+
+fn keyed_rows(numbers: &mut Numbers, count: usize, values: u64) -> KeyedRows {
+    let mut some = |below: u64| (!numbers.happens(15)).then(|| i64::try_from(numbers.below(below)).unwrap());
+    (0..count).map(|_| (some(6), some(values))).collect()
+}
+
+fn load_keyed_rows(database: &Database, name: &str, rows: &KeyedRows) {
+    let columns =
+        [("ts", ColumnType::Timestamp), ("row", ColumnType::Int64), ("k", ColumnType::Int64), ("v", ColumnType::Int64)];
+    let columns = columns.into_iter().map(|(name, of)| ColumnSpec::new(name, of)).collect();
+    let spec = TableSpec::new(name, columns, "ts", None);
+    let numbers = || 0..i64::try_from(rows.len()).unwrap();
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(TimestampNanosecondArray::from_iter_values(numbers()).with_timezone("UTC")),
+        Arc::new(Int64Array::from_iter_values(numbers())),
+        Arc::new(rows.iter().map(|(key, _)| *key).collect::<Int64Array>()),
+        Arc::new(rows.iter().map(|(_, value)| *value).collect::<Int64Array>()),
+    ];
+    let mut load = database.load(&spec, LoadOptions::default()).unwrap();
+    load.append(&RecordBatch::try_new(spec.arrow(), columns).unwrap()).unwrap();
+    load.commit().unwrap();
+}
+
+/// `x IN (SELECT …)` by its definition: true if a value equals `x`, else null if one may.
+fn is_member(x: Option<i64>, values: &[Option<i64>]) -> Option<bool> {
+    match x {
+        _ if values.is_empty() => Some(false),
+        Some(_) if values.contains(&x) => Some(true),
+        Some(_) if !values.contains(&None) => Some(false),
+        _ => None,
+    }
+}
+
+#[test]
+fn memberships_in_queries_for_each_row_are_those_of_their_definition() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = Database::create(folder.path().join("db")).unwrap();
+    let mut numbers = Numbers(93);
+    let (left, right) = (keyed_rows(&mut numbers, 70, 9), keyed_rows(&mut numbers, 40, 12));
+    load_keyed_rows(&database, "l", &left);
+    load_keyed_rows(&database, "r", &right);
+    let both = both(&database, 2);
+    let queries: [(&str, &dyn Fn(Option<i64>, Option<i64>) -> bool, bool); 4] = [
+        ("r.k = l.k", &|of_left, of_right| of_left.is_some() && of_left == of_right, true),
+        ("r.k < l.k", &|of_left, of_right| of_left.zip(of_right).is_some_and(|(left, right)| right < left), false),
+        ("r.k = l.k and r.v is not null", &|of_left, of_right| of_left.is_some() && of_left == of_right, true),
+        ("r.k = l.k and r.row < 0", &|_, _| false, true),
+    ];
+    for (condition, is_row, has_tick_plan) in queries {
+        let member = |(key, x): (Option<i64>, Option<i64>)| {
+            let of_key = right.iter().filter(|(other, _)| is_row(key, *other)).map(|(_, value)| *value);
+            let values: Vec<Option<i64>> =
+                of_key.filter(|value| !condition.contains("is not null") || value.is_some()).collect();
+            is_member(x, &values)
+        };
+        let query = format!("(select r.v from r where {condition})");
+        let forms: [(String, &dyn Fn(Option<bool>, i64) -> bool); 7] = [
+            (format!("v in {query}"), &|is_member, _| is_member == Some(true)),
+            (format!("v not in {query}"), &|is_member, _| is_member == Some(false)),
+            (format!("not (v in {query})"), &|is_member, _| is_member == Some(false)),
+            (format!("not (v not in {query})"), &|is_member, _| is_member == Some(true)),
+            (format!("row < 20 or v not in {query}"), &|is_member, row| row < 20 || is_member == Some(false)),
+            (format!("row > 9 and (row > 60 or v in {query})"), &|is_member, row| {
+                row > 9 && (row > 60 || is_member == Some(true))
+            }),
+            (format!("(v not in {query}) is null"), &|is_member, _| is_member.is_none()),
+        ];
+        for (number, (form, holds)) in forms.iter().enumerate() {
+            let expected: Vec<i64> =
+                (0..).zip(&left).filter(|(row, one)| holds(member(**one), *row)).map(|(row, _)| row).collect();
+            let text = format!("select row from l where {form} order by row");
+            for session in [&both.tick, &both.other] {
+                let mut answer = session.sql(&text, Parameters::None).unwrap();
+                let batches = answer.batches().unwrap();
+                let rows =
+                    batches.iter().flat_map(|batch| batch.column(0).as_primitive::<Int64Type>().values().to_vec());
+                assert_eq!(rows.collect::<Vec<i64>>(), expected, "{text}");
+            }
+            if has_tick_plan && number < 6 {
+                assert_eq!(both.compare(&text), Ok(true), "{text}: {:?}", both.reason(&text));
+            }
+        }
+        let text = format!("select row, v in {query} as one, v not in {query} as other from l order by row");
+        for session in [&both.tick, &both.other] {
+            let mut answer = session.sql(&text, Parameters::None).unwrap();
+            let batches = answer.batches().unwrap();
+            let column = |at: usize| {
+                batches
+                    .iter()
+                    .flat_map(|batch| batch.column(at).as_boolean().iter().collect::<Vec<_>>())
+                    .collect::<Vec<_>>()
+            };
+            let expected: Vec<Option<bool>> = left.iter().map(|one| member(*one)).collect();
+            assert_eq!(column(1), expected, "{text}");
+            assert_eq!(column(2), expected.iter().map(|one| one.map(|one| !one)).collect::<Vec<_>>(), "{text}");
+        }
     }
 }
