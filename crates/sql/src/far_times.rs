@@ -1,10 +1,12 @@
 //! Comparisons of times with dates and times that no time in nanoseconds can reach: before 1677-09-21 and after 2262-04-11. `date '1500-01-01' < time` is
 //! true. DataFusion 55.2 makes a time of the date, and fails.
 //!
-//! What such a comparison gives is known, but for nulls. Only constants of the statement's text are looked at, and values of parameters where the statement
+//! What such a comparison gives is known, but for nulls. Times in microseconds and longer units, as files have them, are compared with the constant in
+//! microseconds. Only constants of the statement's text are looked at, and values of parameters where the statement
 //! runs without a tick plan: one that stands for those of other statements fails when it is bound, and DataFusion runs the statement.
 
 use std::cmp::Ordering;
+use std::sync::Arc;
 
 use arrow::compute::kernels::cast_utils::string_to_datetime;
 use arrow::datatypes::{DataType, TimeUnit};
@@ -18,7 +20,8 @@ use crate::coercion::any_expression;
 use crate::numbers::rewritten;
 use crate::times::full_time;
 
-const DAY_NS: i128 = 86_400_000_000_000;
+const DAY_NS: i128 = 86_400 * SECOND_NS;
+const SECOND_NS: i128 = 1_000_000_000;
 
 /// The plan with such comparisons decided.
 pub(crate) fn decide(plan: LogicalPlan) -> Result<LogicalPlan> {
@@ -29,6 +32,10 @@ pub(crate) fn decide(plan: LogicalPlan) -> Result<LogicalPlan> {
 fn decided(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let is_time = |expr: &Expr| {
         side_of(expr).is_none() && matches!(expr.get_type(schema), Ok(DataType::Timestamp(TimeUnit::Nanosecond, _)))
+    };
+    let expr = match in_microseconds(expr, schema) {
+        Ok(changed) => return Ok(Transformed::yes(changed)),
+        Err(same) => same,
     };
     Ok(match expr {
         Expr::BinaryExpr(BinaryExpr { left, op, right }) => match (side_of(&left), side_of(&right)) {
@@ -61,6 +68,51 @@ fn decided(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         }
         other => Transformed::no(other),
     })
+}
+
+/// A comparison of times in longer units than nanoseconds with a constant in microseconds; the same expression if it is no such one.
+fn in_microseconds(expr: Expr, schema: &DFSchema) -> std::result::Result<Expr, Expr> {
+    let zone = |expr: &Expr| match expr.get_type(schema) {
+        Ok(DataType::Timestamp(unit, zone)) if unit != TimeUnit::Nanosecond && far_ns(expr).is_none() => Some(zone),
+        _ => None,
+    };
+    let microseconds = |expr: &Expr, zone: &Option<Arc<str>>| {
+        let ns = ns_of(expr).filter(|ns| ns % 1_000 == 0)?;
+        Some(lit(ScalarValue::TimestampMicrosecond(Some(i64::try_from(ns / 1_000).ok()?), zone.clone())))
+    };
+    match expr {
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) if swapped(op).is_some() => {
+            let changed = match (zone(&left), zone(&right)) {
+                (Some(zone), None) if far_ns(&right).is_some() => {
+                    microseconds(&right, &zone).map(|constant| (left.clone(), Box::new(constant)))
+                }
+                (None, Some(zone)) if far_ns(&left).is_some() => {
+                    microseconds(&left, &zone).map(|constant| (Box::new(constant), right.clone()))
+                }
+                _ => None,
+            };
+            match changed {
+                Some((left, right)) => Ok(Expr::BinaryExpr(BinaryExpr { left, op, right })),
+                None => Err(Expr::BinaryExpr(BinaryExpr { left, op, right })),
+            }
+        }
+        Expr::Between(Between { expr, negated, low, high }) => {
+            let is_far = far_ns(&low).or_else(|| far_ns(&high)).is_some();
+            let Some(zone) = zone(&expr).filter(|_| is_far) else {
+                return Err(Expr::Between(Between { expr, negated, low, high }));
+            };
+            let bound = |bound: Box<Expr>| microseconds(&bound, &zone).map_or(bound, Box::new);
+            Ok(Expr::Between(Between { expr, negated, low: bound(low), high: bound(high) }))
+        }
+        Expr::InList(InList { expr, list, negated }) => {
+            let Some(zone) = zone(&expr).filter(|_| list.iter().any(|item| far_ns(item).is_some())) else {
+                return Err(Expr::InList(InList { expr, list, negated }));
+            };
+            let list = list.into_iter().map(|item| microseconds(&item, &zone).unwrap_or(item)).collect();
+            Ok(Expr::InList(InList { expr, list, negated }))
+        }
+        other => Err(other),
+    }
 }
 
 /// The operator with its sides exchanged.
@@ -101,48 +153,61 @@ fn known(time: Expr, value: bool, schema: &DFSchema) -> Result<Expr> {
 
 /// Whether a constant is before or after all times in nanoseconds; `None` for other constants, and for what isn't one.
 fn side_of(expr: &Expr) -> Option<Ordering> {
+    far_ns(expr).map(|ns| ns.cmp(&0))
+}
+
+/// A constant before or after all times in nanoseconds, in nanoseconds since 1970.
+fn far_ns(expr: &Expr) -> Option<i128> {
+    match constant_of(expr)? {
+        // Most texts are no times, and most times are near.
+        ScalarValue::Utf8(Some(text)) => {
+            let year: u16 = text.trim_start().get(..5)?.strip_suffix('-')?.parse().ok()?;
+            if (1678..2262).contains(&year) { None } else { ns_of_text(text).filter(is_far) }
+        }
+        value => ns_of_value(value).filter(is_far),
+    }
+}
+
+fn is_far(ns: &i128) -> bool {
+    i64::try_from(*ns).is_err()
+}
+
+/// A date or a time in nanoseconds since 1970.
+fn ns_of(expr: &Expr) -> Option<i128> {
+    match constant_of(expr)? {
+        ScalarValue::Utf8(Some(text)) => ns_of_text(text),
+        value => ns_of_value(value),
+    }
+}
+
+fn constant_of(expr: &Expr) -> Option<&ScalarValue> {
     match expr {
-        Expr::Literal(value, None) => side_of_value(value),
+        Expr::Literal(value, None) => Some(value),
         // A date and a time as they are written.
         Expr::Cast(Cast { expr, field }) => match field.data_type() {
-            DataType::Date32 | DataType::Timestamp(TimeUnit::Nanosecond, _) => side_of(expr),
+            DataType::Date32 | DataType::Timestamp(TimeUnit::Nanosecond, _) => constant_of(expr),
             _ => None,
         },
         _ => None,
     }
 }
 
-fn side_of_value(value: &ScalarValue) -> Option<Ordering> {
-    let nanoseconds = match value {
+fn ns_of_value(value: &ScalarValue) -> Option<i128> {
+    Some(match value {
         ScalarValue::Date32(Some(days)) => i128::from(*days) * DAY_NS,
-        ScalarValue::TimestampSecond(Some(seconds), _) => i128::from(*seconds) * 1_000_000_000,
+        ScalarValue::TimestampSecond(Some(seconds), _) => i128::from(*seconds) * SECOND_NS,
         ScalarValue::Date64(Some(milliseconds)) | ScalarValue::TimestampMillisecond(Some(milliseconds), _) => {
             i128::from(*milliseconds) * 1_000_000
         }
         ScalarValue::TimestampMicrosecond(Some(microseconds), _) => i128::from(*microseconds) * 1_000,
-        ScalarValue::Utf8(Some(text)) => return side_of_text(text),
+        ScalarValue::TimestampNanosecond(Some(nanoseconds), _) => i128::from(*nanoseconds),
         _ => return None,
-    };
-    if nanoseconds < i128::from(i64::MIN) {
-        Some(Ordering::Less)
-    } else if nanoseconds > i128::from(i64::MAX) {
-        Some(Ordering::Greater)
-    } else {
-        None
-    }
+    })
 }
 
-fn side_of_text(text: &str) -> Option<Ordering> {
-    // Most texts are no times, and most times are near.
-    let year: u16 = text.trim_start().get(..5)?.strip_suffix('-')?.parse().ok()?;
-    if (1678..2262).contains(&year) {
-        return None;
-    }
+fn ns_of_text(text: &str) -> Option<i128> {
     let time = string_to_datetime(&Utc, &full_time(text.trim())).ok()?;
-    match time.timestamp_nanos_opt() {
-        Some(_) => None,
-        None => Some(time.timestamp().cmp(&0)),
-    }
+    Some(i128::from(time.timestamp()) * SECOND_NS + i128::from(time.timestamp_subsec_nanos()))
 }
 
 #[cfg(test)]
@@ -165,9 +230,9 @@ mod tests {
             ("price", None),
             ("", None),
         ] {
-            assert_eq!(side_of_text(text), expected, "{text}");
+            assert_eq!(side_of(&lit(text)), expected, "{text}");
         }
-        let date = |days| side_of_value(&ScalarValue::Date32(Some(days)));
+        let date = |days| side_of(&lit(ScalarValue::Date32(Some(days))));
         assert_eq!((date(-171_664), date(0), date(376_200)), (Some(Ordering::Less), None, Some(Ordering::Greater)));
     }
 }
