@@ -112,6 +112,11 @@ pub(super) fn recognise(
         plan.prune(null);
         recogniser.sides.iter_mut().for_each(|side| side.plan.prune(null));
     }
+    for plan in recogniser.sides.iter().map(|side| &side.plan).chain([&plan]) {
+        if let Some(data_type) = unread_type(plan) {
+            return unknown(format!("a column of type {data_type} of files"));
+        }
+    }
     if is_streamed(&plan) {
         return unknown("rows of files as they are, which aren't brought into memory");
     }
@@ -126,6 +131,17 @@ fn is_streamed(plan: &Plan) -> bool {
         Plan::Project { input, .. } => is_streamed(input),
         Plan::Union { inputs } => inputs.iter().any(is_streamed),
         _ => false,
+    }
+}
+
+/// A type of columns that a plan reads from files, and the engine doesn't.
+fn unread_type(plan: &Plan) -> Option<&DataType> {
+    match plan {
+        Plan::Files(scan) => {
+            let read = scan.columns.iter().zip(&scan.types).filter(|(column, _)| column.is_some());
+            read.map(|(_, data_type)| data_type).find(|data_type| !is_read_from_files(data_type))
+        }
+        other => other.inputs().iter().find_map(unread_type),
     }
 }
 
@@ -426,9 +442,6 @@ impl Recogniser<'_> {
             return unknown("a scan that was narrowed before");
         }
         let types: Vec<DataType> = table.schema().fields().iter().map(|field| field.data_type().clone()).collect();
-        if let Some(data_type) = types.iter().find(|data_type| !is_read_from_files(data_type)) {
-            return unknown(format!("files with a column of type {data_type}"));
-        }
         let path = scan.table_name.table().to_owned();
         let files = match self.files.iter().position(|(other, _)| *other == path) {
             Some(files) => files,
