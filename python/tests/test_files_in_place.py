@@ -305,3 +305,25 @@ def test_writers_types_of_text_are_text(db, tmp_path):
         answer = db.sql(f"select s, count(*) n from '{tmp_path}/{number}.arrow' where s is not null group by s order by s").to_arrow()
         assert [str(text) for text in answer["s"].to_pylist()] == ["a", "b"]
         assert answer["n"].to_pylist() == [2, 1]
+
+
+def test_far_times_are_compared_in_the_units_of_files(db, tmp_path):
+    far = 253402300799000000
+    for unit, divisor in (("us", 1), ("ms", 1_000), ("s", 1_000_000)):
+        for zone in (None, "UTC"):
+            rows = pa.table(
+                {"id": [0, 1, 2, 3], "t": pa.array([0, far // divisor, -62135596800000000 // divisor, None], pa.timestamp(unit, zone))}
+            )
+            pq.write_table(rows, tmp_path / "t.parquet", version="2.6", coerce_timestamps=None)
+            found = lambda condition: (
+                db.sql(f"select id from '{tmp_path}/t.parquet' where {condition} order by id").to_arrow()["id"].to_pylist()
+            )  # noqa: E731
+            assert found("t >= timestamp '9999-12-31 00:00:00'") == [1]
+            assert found("t = timestamp '9999-12-31 23:59:59'") == [1]
+            assert found("'9999-12-31' <= t") == [1]
+            assert found("t < date '9999-12-31'") == [0, 2]
+            assert found("t between '0001-01-01' and '1969-01-01'") == [2]
+            assert found("t not between timestamp '0001-01-01' and timestamp '9999-01-01'") == [1]
+            assert found("t in (timestamp '9999-12-31 23:59:59', '1970-01-01')") == [0, 1]
+            assert found("t is distinct from timestamp '9999-12-31 23:59:59'") == [0, 2, 3]
+            assert found("t > (select min(t) from '{tmp_path}/t.parquet') and t < '9999-12-31'".format(tmp_path=tmp_path)) == [0]
