@@ -12,7 +12,8 @@
 //!
 //! A query that is bound by equalities alone is left to DataFusion, which groups it by the columns that they name. Of
 //! `b.time::date = a.time::date` it takes the column `b.time`, and so gives each row as many times as that has values
-//! in a day: what the query computes for an equality becomes a column first.
+//! in a day: what the query computes for an equality becomes a column first. So does a column that is compared in
+//! another type than its own, `b.number = a.price`.
 //!
 //! Source: Neumann and Kemper, "Unnesting Arbitrary Queries", BTW 2015.
 
@@ -24,8 +25,9 @@ use datafusion::common::{Column, DFSchema, JoinType, NullEquality, Result, Table
 use datafusion::functions_aggregate::first_last::first_value;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::logical_plan::{Aggregate, Distinct, FetchType, Join, Limit, SkipType, Subquery};
+use datafusion::logical_expr::type_coercion::binary::comparison_coercion;
 use datafusion::logical_expr::utils::{conjunction, split_conjunction};
-use datafusion::logical_expr::{BinaryExpr, Expr, LogicalPlan, LogicalPlanBuilder, Operator, lit, when};
+use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator, lit, when};
 use datafusion::optimizer::AnalyzerRule;
 use splay_functions::only_row;
 use splay_functions::walk::{Walk, WalkPlan};
@@ -33,6 +35,7 @@ use splay_functions::walk::{Walk, WalkPlan};
 use crate::correlated_in::correlated_membership;
 use crate::correlated_order::sort_by_columns;
 use crate::numbers::rewritten;
+use crate::pushdown::is_text;
 
 /// Joins values by what their queries read from around them, before types are coerced.
 #[derive(Debug)]
@@ -79,6 +82,7 @@ fn bound_by_columns(query: Subquery) -> Result<Transformed<Subquery>> {
 /// A filter over further columns, which are what the query's side of its equalities computes.
 fn with_equal_columns(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let LogicalPlan::Filter(filter) = &node else { return Ok(Transformed::no(node)) };
+    let schema = filter.input.schema();
     let mut computed: Vec<Expr> = Vec::new();
     let mut column_of = |own: &Expr| {
         let place = computed.iter().position(|one| one == own).unwrap_or_else(|| {
@@ -89,15 +93,9 @@ fn with_equal_columns(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     };
     let conditions = split_conjunction(&filter.predicate).into_iter().map(|condition| match condition {
         Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, right }) if is_equality(condition) => {
-            let is_computed = |own: &Expr, other: &Expr| {
-                other.contains_outer()
-                    && !matches!(own, Expr::Column(_))
-                    && !own.column_refs().is_empty()
-                    && !own.is_volatile()
-            };
-            match (is_computed(left, right), is_computed(right, left)) {
-                (true, _) => column_of(left).eq(right.as_ref().clone()),
-                (_, true) => left.as_ref().clone().eq(column_of(right)),
+            match (computed_side(left, right, schema), computed_side(right, left, schema)) {
+                (Some(left), _) => column_of(&left).eq(right.as_ref().clone()),
+                (_, Some(right)) => left.as_ref().clone().eq(column_of(&right)),
                 _ => condition.clone(),
             }
         }
@@ -107,12 +105,27 @@ fn with_equal_columns(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     if computed.is_empty() {
         return Ok(Transformed::no(node));
     }
-    let columns = filter.input.schema().columns().into_iter().map(Expr::Column);
+    let columns = schema.columns().into_iter().map(Expr::Column);
     let computed = computed.into_iter().enumerate().map(|(place, own)| own.alias(format!("__equal_{place}")));
     let input = LogicalPlanBuilder::from(filter.input.as_ref().clone()).project(columns.chain(computed))?;
     match conjunction(conditions) {
         Some(predicate) => Ok(Transformed::yes(input.filter(predicate)?.build()?)),
         None => Ok(Transformed::no(node)),
+    }
+}
+
+/// What a query computes for its side of an equality with an outer column; `None` if that is a column of the type in which the two are compared.
+fn computed_side(own: &Expr, other: &Expr, schema: &DFSchema) -> Option<Expr> {
+    if !other.contains_outer() || own.column_refs().is_empty() || own.is_volatile() {
+        return None;
+    }
+    let own_type = own.get_type(schema).ok()?;
+    let compared = comparison_coercion(&own_type, &other.get_type(schema).ok()?)?;
+    match own {
+        // A symbol and a text are compared as they are.
+        Expr::Column(_) if compared == own_type || is_text(&own_type) => None,
+        Expr::Column(_) => own.clone().cast_to(&compared, schema).ok(),
+        computed => Some(computed.clone()),
     }
 }
 

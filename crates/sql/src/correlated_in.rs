@@ -47,7 +47,10 @@ pub(crate) fn correlated_membership(node: LogicalPlan) -> Result<Transformed<Log
         }
         if !negated {
             // `NOT (x NOT IN …)`, too, and what is within it isn't a condition by itself.
-            let membership = Expr::InSubquery(InSubquery { negated: false, ..membership.clone() });
+            let membership = match reads_outer_value(membership)? {
+                true => Expr::Exists(rows_that_count(membership, &schema)?.equal),
+                false => Expr::InSubquery(with_named_value(membership)?),
+            };
             return Ok(Transformed::new(membership, true, TreeNodeRecursion::Jump));
         }
         check_rows(&membership.subquery.subquery)?;
@@ -55,6 +58,19 @@ pub(crate) fn correlated_membership(node: LogicalPlan) -> Result<Transformed<Log
     })?;
     let filter = |predicate| Filter::try_new(predicate, Arc::clone(&filter.input)).map(LogicalPlan::Filter);
     rewritten.map_data(filter)
+}
+
+/// Whether the select list of a membership's query computes its value with columns from around it.
+fn reads_outer_value(membership: &InSubquery) -> Result<bool> {
+    Ok(selected(&membership.subquery.subquery)?.is_some_and(|(_, value)| value.contains_outer()))
+}
+
+/// A membership whose value has a name of its own. DataFusion compares it in another type under its name, and then finds two columns of one name.
+fn with_named_value(membership: &InSubquery) -> Result<InSubquery> {
+    let query = &membership.subquery;
+    let value = Expr::Column(query.subquery.schema().columns().swap_remove(0)).alias("__member");
+    let plan = LogicalPlanBuilder::from(query.subquery.as_ref().clone()).project([value])?.build()?;
+    Ok(InSubquery { negated: false, subquery: query.with_plan(Arc::new(plan)), ..membership.clone() })
 }
 
 /// Refuses a query that can't be asked for one of its rows: of these a condition that is added to it may leave others than its steps do.
@@ -143,7 +159,7 @@ struct Rows {
 fn rows_that_count(membership: &InSubquery, schema: &DFSchema) -> Result<Rows> {
     let query = &membership.subquery;
     let (rows, value) = match selected(&query.subquery)? {
-        Some((filter, value)) => (LogicalPlan::Filter(filter.clone()), value),
+        Some((rows, value)) => (rows.clone(), value),
         None => (query.subquery.as_ref().clone(), Expr::Column(query.subquery.schema().columns().swap_remove(0))),
     };
     let exists = |plan, outer_ref_columns| {
@@ -195,18 +211,19 @@ pub(crate) fn as_exists(predicate: &Expr, schema: &DFSchema) -> Result<Expr> {
     }
 }
 
-/// The filter of a query that does no more than select, and its first column in terms of the rows that are filtered.
-fn selected(mut plan: &LogicalPlan) -> Result<Option<(&Filter, Expr)>> {
+/// The rows that a query selects from, if it does no more, with its filter; and its first column in terms of these rows.
+fn selected(mut plan: &LogicalPlan) -> Result<Option<(&LogicalPlan, Expr)>> {
     let mut value = Expr::Column(plan.schema().columns().swap_remove(0));
-    let filter = loop {
+    loop {
         let below: Vec<Expr> = match plan {
             LogicalPlan::Projection(projection) => projection.expr.iter().map(|expr| expr.clone().unalias()).collect(),
+            LogicalPlan::Filter(_) | LogicalPlan::TableScan(_) | LogicalPlan::Values(_) | LogicalPlan::Join(_) => break,
+            LogicalPlan::SubqueryAlias(alias) if matches!(*alias.input, LogicalPlan::TableScan(_)) => break,
             LogicalPlan::SubqueryAlias(alias) => alias.input.schema().columns().into_iter().map(Expr::Column).collect(),
             LogicalPlan::Distinct(Distinct::All(input)) => {
                 plan = input;
                 continue;
             }
-            LogicalPlan::Filter(filter) => break filter,
             _ => return Ok(None),
         };
         let of = plan.schema();
@@ -217,8 +234,8 @@ fn selected(mut plan: &LogicalPlan) -> Result<Option<(&Filter, Expr)>> {
             })?
             .data;
         plan = plan.inputs()[0];
-    };
-    Ok((!value.is_volatile() && !value.contains_outer()).then_some((filter, value)))
+    }
+    Ok((!value.is_volatile()).then_some((plan, value)))
 }
 
 /// The comparison of a row of a membership's query with the value looked for, and the outer columns that both read.
