@@ -131,7 +131,9 @@ def test_kept_columns_are_those_of_the_file_as_it_is(tmp_path):
         (tmp_path / f"{name}.csv").write_text("x\n" + "".join(f"{value}\n" for value in values))
 
     def answers(db):
-        of = lambda extension: db.sql(f"select count(*) n, sum(x) s from '{tmp_path}/*.{extension}'").to_arrow().to_pylist()[0]  # noqa: E731
+        def of(extension):
+            return db.sql(f"select count(*) n, sum(x) s from '{tmp_path}/*.{extension}'").to_arrow().to_pylist()[0]
+
         return of("parquet"), of("csv")
 
     write("a", range(1_000))
@@ -315,9 +317,10 @@ def test_far_times_are_compared_in_the_units_of_files(db, tmp_path):
                 {"id": [0, 1, 2, 3], "t": pa.array([0, far // divisor, -62135596800000000 // divisor, None], pa.timestamp(unit, zone))}
             )
             pq.write_table(rows, tmp_path / "t.parquet", version="2.6", coerce_timestamps=None)
-            found = lambda condition: (
-                db.sql(f"select id from '{tmp_path}/t.parquet' where {condition} order by id").to_arrow()["id"].to_pylist()
-            )  # noqa: E731
+
+            def found(condition):
+                return db.sql(f"select id from '{tmp_path}/t.parquet' where {condition} order by id").to_arrow()["id"].to_pylist()
+
             assert found("t >= timestamp '9999-12-31 00:00:00'") == [1]
             assert found("t = timestamp '9999-12-31 23:59:59'") == [1]
             assert found("'9999-12-31' <= t") == [1]
@@ -326,4 +329,4 @@ def test_far_times_are_compared_in_the_units_of_files(db, tmp_path):
             assert found("t not between timestamp '0001-01-01' and timestamp '9999-01-01'") == [1]
             assert found("t in (timestamp '9999-12-31 23:59:59', '1970-01-01')") == [0, 1]
             assert found("t is distinct from timestamp '9999-12-31 23:59:59'") == [0, 2, 3]
-            assert found("t > (select min(t) from '{tmp_path}/t.parquet') and t < '9999-12-31'".format(tmp_path=tmp_path)) == [0]
+            assert found(f"t > (select min(t) from '{tmp_path}/t.parquet') and t < '9999-12-31'") == [0]
