@@ -7,13 +7,15 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::DataType;
+use arrow::array::{ArrayRef, AsArray};
+use arrow::compute::{cast, max, min};
+use arrow::datatypes::{DataType, Int64Type};
 use datafusion::common::JoinType;
 use datafusion::datasource::source_as_provider;
 use datafusion::logical_expr::logical_plan::{Join, Limit, TableScan};
 use datafusion::logical_expr::utils::{split_binary, split_conjunction};
 use datafusion::logical_expr::{BinaryExpr, Distinct, Expr, FetchType, LogicalPlan, Operator};
-use splay_store::{Segment, TableSnapshot, sortable};
+use splay_store::{FilesInPlace, Segment, TableSnapshot, sortable};
 
 use super::asof::as_text;
 use super::by_time::{PlanTable, stored_table};
@@ -65,9 +67,9 @@ impl Size {
                 let input = Size::of(&filter.input);
                 Size { rows: input.rows * part_of(&filter.predicate), is_filtered: true, ..input }
             }
-            LogicalPlan::TableScan(scan) if let Some(rows) = rows_of_files(scan) => Size::computed(rows as f64),
-            LogicalPlan::TableScan(_) => {
-                let table_rows = stored_table(plan).map_or(0, |table| table.snapshot.rows());
+            LogicalPlan::TableScan(scan) => {
+                let of_table = || stored_table(plan).map_or(0, |table| table.snapshot.rows());
+                let table_rows = files_of(scan).map_or_else(of_table, |files| files.rows_estimate());
                 Size { table_rows, ..Size::computed(table_rows as f64) }
             }
             LogicalPlan::Values(values) => Size::computed(values.values.len() as f64),
@@ -137,10 +139,44 @@ impl Size {
     }
 }
 
-/// About how many rows the files have that a scan reads; `None` for other scans.
-fn rows_of_files(scan: &TableScan) -> Option<u64> {
+/// The files that a scan reads in place; `None` for other scans.
+fn files_of(scan: &TableScan) -> Option<Arc<dyn FilesInPlace>> {
     let provider = source_as_provider(&scan.source).ok()?;
-    Some(provider.downcast_ref::<FileTable>()?.files().rows_estimate())
+    Some(Arc::clone(provider.downcast_ref::<FileTable>()?.files()))
+}
+
+/// The files' column that a column of a plan is, by its position.
+fn file_column(plan: &LogicalPlan, position: usize) -> Option<(Arc<dyn FilesInPlace>, usize)> {
+    match plan {
+        LogicalPlan::SubqueryAlias(alias) => file_column(&alias.input, position),
+        LogicalPlan::Filter(filter) => file_column(&filter.input, position),
+        LogicalPlan::Projection(projection) => match projection.expr.get(position)?.clone().unalias() {
+            Expr::Column(column) => {
+                file_column(&projection.input, projection.input.schema().index_of_column(&column).ok()?)
+            }
+            _ => None,
+        },
+        LogicalPlan::TableScan(scan) => files_of(scan).map(|files| (files, position)),
+        _ => None,
+    }
+}
+
+/// The values of a column of files, by what these say of their row groups.
+fn values_of_files(files: &dyn FilesInPlace, column: usize) -> Option<Values> {
+    let (rows, field) = (files.rows_estimate() as f64, files.schema().field(column));
+    let are_texts = is_text(field.data_type());
+    let distinct = match field.data_type() {
+        DataType::Boolean => 2.0,
+        DataType::Timestamp(_, _) => rows,
+        data_type if data_type.is_integer() || *data_type == DataType::Date32 => {
+            let statistics = files.statistics(field.name())?;
+            let numbers = |ends: &ArrayRef| cast(ends, &DataType::Int64).ok();
+            let least = min(numbers(&statistics.min)?.as_primitive::<Int64Type>())?;
+            max(numbers(&statistics.max)?.as_primitive::<Int64Type>())?.abs_diff(least) as f64 + 1.0
+        }
+        _ => VALUES,
+    };
+    Some(Values { distinct: distinct.min(rows), are_unique: false, are_texts })
 }
 
 /// How many different keys a join of two sides by equal keys is expected to tell apart.
@@ -180,6 +216,9 @@ fn distinct_values(plan: &LogicalPlan, key: &Expr) -> Option<f64> {
 
 fn values_of(plan: &LogicalPlan, key: &Expr) -> Option<Values> {
     let Expr::Column(column) = as_text(key, plan.schema()) else { return None };
+    if let Some((files, column)) = file_column(plan, plan.schema().index_of_column(column).ok()?) {
+        return values_of_files(files.as_ref(), column);
+    }
     let PlanTable { snapshot, mut names } = stored_table(plan)?;
     let name = names.swap_remove(plan.schema().index_of_column(column).ok()?)?;
     let (rows, spec) = (snapshot.rows() as f64, snapshot.spec());
