@@ -1,14 +1,14 @@
-//! The rule that gives `first` and `last` the row order of the table they read.
+//! The rule that gives `first`, `last` and windows the row order of the table they read.
 //!
-//! Rows reach an aggregate over several streams, in no order that a query may rely on. So the order has to be in the
-//! rows: the table adds columns that number its rows, and the rule adds those columns as the last keys of the `ORDER BY`
-//! of each `first` and `last`. It carries them from the scan through filters, projections, aliases, sorts, limits and
+//! Rows reach an aggregate over several streams, in no order that a query may rely on, and the sort below a window isn't stable. So the order has to be
+//! in the rows: the table adds columns that number its rows, and the rule adds those columns as the last keys of the `ORDER BY` of each `first` and
+//! `last`, and of each window in which rows that tie have places: neighbours, row numbers, frames of `ROWS`. It carries them from the scan through filters, projections, aliases, sorts, limits and
 //! window functions; a sort on the way comes before the position, as the query wishes. An as-of join gives each row of its left at most once,
 //! so that its rows have the order of those. Another join, a union or another aggregate ends the search: those have no row order to carry.
 //!
 //! Invariants:
 //! - the columns a query returns, their names and their order do not change,
-//! - a plan without `first`, `last`, `first_value`, `last_value` or `twap` is left as it is,
+//! - a plan without such calls and windows is left as it is; ranks and frames of `RANGE` and `GROUPS` are, too, since rows that tie count as one there,
 //! - nothing is guessed: where no order is known, `first`, `last` and `twap` without an `ORDER BY` are refused (`first_last.rs`,
 //!   `twap.rs`).
 
@@ -21,7 +21,7 @@ use datafusion::logical_expr::expr::Sort as SortExpr;
 use datafusion::logical_expr::logical_plan::{
     Aggregate, Filter, Limit, LogicalPlan, Projection, Sort, SubqueryAlias, TableScan, Window,
 };
-use datafusion::logical_expr::{Expr, col};
+use datafusion::logical_expr::{Expr, WindowFrameUnits, WindowFunctionDefinition, col};
 use datafusion::optimizer::AnalyzerRule;
 
 use crate::walk::{Walk, WalkPlan};
@@ -57,7 +57,7 @@ pub trait RowOrder: Debug + Send + Sync {
     }
 }
 
-/// Completes the `ORDER BY` of `first` and `last` with the row order of the table. Register it once per session, after
+/// Completes the `ORDER BY` of `first`, `last` and windows with the row order of the table. Register it once per session, after
 /// DataFusion's own analyzer rules.
 #[derive(Debug)]
 pub struct RowOrderRule {
@@ -71,7 +71,14 @@ impl RowOrderRule {
     }
 
     fn complete(&self, plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
-        let LogicalPlan::Aggregate(aggregate) = plan else { return Ok(Transformed::no(plan)) };
+        match plan {
+            LogicalPlan::Aggregate(aggregate) => self.complete_aggregate(aggregate),
+            LogicalPlan::Window(window) => self.complete_window(window),
+            other => Ok(Transformed::no(other)),
+        }
+    }
+
+    fn complete_aggregate(&self, aggregate: Aggregate) -> Result<Transformed<LogicalPlan>> {
         if !aggregate.aggr_expr.iter().any(has_ordered_call) {
             return Ok(Transformed::no(LogicalPlan::Aggregate(aggregate)));
         }
@@ -81,6 +88,26 @@ impl RowOrderRule {
         let aggr_expr = aggregate.aggr_expr.into_iter().map(|call| add_order(call, &order)).collect::<Result<_>>()?;
         let completed = Aggregate::try_new(Arc::new(input), aggregate.group_expr, aggr_expr)?;
         Ok(Transformed::yes(LogicalPlan::Aggregate(completed)))
+    }
+
+    fn complete_window(&self, window: Window) -> Result<Transformed<LogicalPlan>> {
+        if !window.window_expr.iter().any(counts_places) {
+            return Ok(Transformed::no(LogicalPlan::Window(window)));
+        }
+        let Some((mut plan, order)) = OrderCarrier::new(&*self.tables).carry(&window.input)? else {
+            return Ok(Transformed::no(LogicalPlan::Window(window)));
+        };
+        // The calls of one step have one order.
+        let (of_places, others): (Vec<Expr>, Vec<Expr>) = window.window_expr.iter().cloned().partition(counts_places);
+        let of_places = of_places.into_iter().map(|call| add_window_order(call, &order)).collect::<Result<Vec<_>>>()?;
+        for calls in [of_places, others] {
+            if !calls.is_empty() {
+                plan = LogicalPlan::Window(Window::try_new(calls, Arc::new(plan))?);
+            }
+        }
+        let columns = window.schema.columns().into_iter().map(Expr::Column).collect();
+        let projection = Projection::try_new(columns, Arc::new(plan))?;
+        Ok(Transformed::yes(LogicalPlan::Projection(projection)))
     }
 }
 
@@ -97,6 +124,28 @@ impl AnalyzerRule for RowOrderRule {
 /// Whether the answer of an aggregate depends on the order of the rows.
 pub fn is_ordered(function: &str) -> bool {
     ORDERED.contains(&function)
+}
+
+/// Whether rows that tie in the order of a window have places in it.
+fn counts_places(call: &Expr) -> bool {
+    let Expr::WindowFunction(call) = call else { return false };
+    let has_rows = call.params.window_frame.units == WindowFrameUnits::Rows;
+    match &call.fun {
+        WindowFunctionDefinition::AggregateUDF(_) => has_rows,
+        WindowFunctionDefinition::WindowUDF(function) => match function.name() {
+            "rank" | "dense_rank" | "percent_rank" | "cume_dist" => false,
+            "first_value" | "last_value" | "nth_value" => has_rows,
+            _ => true,
+        },
+    }
+}
+
+/// Adds `order` behind the sort keys of a window, under the name the column had before.
+fn add_window_order(call: Expr, order: &[SortExpr]) -> Result<Expr> {
+    let name = call.schema_name().to_string();
+    let Expr::WindowFunction(mut call) = call else { return internal_err!("{call} is no window function") };
+    call.params.order_by.extend(order.iter().cloned());
+    Ok(Expr::WindowFunction(call).alias(name))
 }
 
 fn is_ordered_call(expr: &Expr) -> bool {
@@ -224,7 +273,12 @@ impl<'a> OrderCarrier<'a> {
         let mut exprs = projection.expr.clone();
         let mut carried = Vec::with_capacity(order.len());
         for key in order {
-            let name = format!("__row_order_{}", self.columns);
+            let mut name = format!("__row_order_{}", self.columns);
+            // Another carrier may have been here.
+            while projection.schema.has_column_with_unqualified_name(&name) {
+                self.columns += 1;
+                name = format!("__row_order_{}", self.columns);
+            }
             self.columns += 1;
             exprs.push(key.expr.alias(&name));
             carried.push(SortExpr { expr: col(Column::from_name(name)), ..key });

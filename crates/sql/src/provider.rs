@@ -418,8 +418,12 @@ impl RowOrder for TickRowOrder {
         let Ok(provider) = source_as_provider(&scan.source) else { return Ok(None) };
         let Some(table) = provider.downcast_ref::<TickTable>() else { return Ok(None) };
         // Before the optimiser a scan is plain; any other scan was visited before.
-        if scan.projection.is_some() || scan.fetch.is_some() || table.columns.contains(&ColumnSource::Row) {
+        if scan.projection.is_some() || scan.fetch.is_some() {
             return Ok(None);
+        }
+        let row = Expr::Column(Column::new(Some(scan.table_name.clone()), ROW_COLUMN)).sort(true, false);
+        if table.columns.contains(&ColumnSource::Row) {
+            return Ok(Some((LogicalPlan::TableScan(scan.clone()), vec![row])));
         }
         let numbered = TickTable::with(table.snapshot.clone(), table.has_date(), true, table.guard.clone());
         let source = provider_as_source(Arc::new(numbered));
@@ -427,8 +431,7 @@ impl RowOrder for TickRowOrder {
         if let Some(filter) = conjunction(scan.filters.iter().cloned()) {
             plan = plan.filter(filter)?;
         }
-        let row = Expr::Column(Column::new(Some(scan.table_name.clone()), ROW_COLUMN));
-        Ok(Some((plan.build()?, vec![row.sort(true, false)])))
+        Ok(Some((plan.build()?, vec![row])))
     }
 
     fn preserved_input<'p>(&self, operator: &'p LogicalPlan) -> Option<&'p LogicalPlan> {
