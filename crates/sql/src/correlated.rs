@@ -34,6 +34,7 @@ use splay_functions::walk::{Walk, WalkPlan};
 
 use crate::correlated_in::correlated_membership;
 use crate::correlated_order::sort_by_columns;
+use crate::nested_correlation::has_nested_correlation;
 use crate::numbers::rewritten;
 use crate::pushdown::is_text;
 
@@ -243,14 +244,14 @@ fn looked_up(input: &LogicalPlan, query: &Subquery, number: usize) -> Result<Opt
         }
     }
     let relation = format!("__correlated_{number}");
-    if outer.is_empty() || has_correlated(&query.subquery)? || is_volatile(input)? {
+    if outer.is_empty() || has_nested_correlation(&query.subquery)? || is_volatile(input)? {
         return Ok(None);
     }
     let Some(Value { input: below, aggregates, columns }) = value_of(&query.subquery, &relation)? else {
         return Ok(None);
     };
     let [value] = columns.as_slice() else { return Ok(None) };
-    let domain = Domain::new(input, outer, number)?;
+    let domain = Domain::new(input, outer, format!("__outer_{number}"))?;
     let Some(below) = domain.below(&below)? else { return Ok(None) };
     let aggregates = aggregates.into_iter().map(|aggregate| domain.bound(aggregate)).collect::<Result<Vec<_>>>()?;
     let grouped = LogicalPlanBuilder::from(below).aggregate(domain.columns(), aggregates)?.build()?;
@@ -274,25 +275,6 @@ fn key(place: usize) -> String {
 
 fn result(place: usize) -> String {
     format!("v{place}")
-}
-
-/// Whether a query within the query is correlated; its outer columns may belong to the rows around both.
-fn has_correlated(plan: &LogicalPlan) -> Result<bool> {
-    let mut has = false;
-    plan.walk_steps(|step| {
-        step.walk_expressions(|expr| {
-            has |= expr.exists(|expr| {
-                Ok(match expr {
-                    Expr::ScalarSubquery(query) => !query.outer_ref_columns.is_empty(),
-                    Expr::InSubquery(subquery) => !subquery.subquery.outer_ref_columns.is_empty(),
-                    Expr::Exists(subquery) => !subquery.subquery.outer_ref_columns.is_empty(),
-                    _ => false,
-                })
-            })?;
-            Ok(TreeNodeRecursion::Continue)
-        })
-    })?;
-    Ok(has)
 }
 
 fn is_volatile(plan: &LogicalPlan) -> Result<bool> {
@@ -401,23 +383,28 @@ fn first_row(plan: &LogicalPlan, relation: &str) -> Result<Value> {
 }
 
 /// The values that a query reads from around it: the distinct rows of these columns.
-struct Domain {
-    outer: Vec<Column>,
-    name: String,
-    rows: LogicalPlan,
+pub(crate) struct Domain {
+    pub outer: Vec<Column>,
+    pub rows: LogicalPlan,
 }
 
 impl Domain {
-    fn new(input: &LogicalPlan, outer: Vec<Column>, number: usize) -> Result<Domain> {
-        let name = format!("__outer_{number}");
-        let named = outer.iter().enumerate().map(|(place, column)| Expr::Column(column.clone()).alias(key(place)));
+    pub(crate) fn new(input: &LogicalPlan, outer: Vec<Column>, name: String) -> Result<Domain> {
+        let of = |(place, column): (usize, &Column)| Expr::Column(column.clone()).alias(format!("{name}_{place}"));
+        let named = outer.iter().enumerate().map(of);
         let named: Vec<Expr> = named.collect();
-        let rows = LogicalPlanBuilder::from(input.clone()).project(named)?.distinct()?.alias(name.clone())?.build()?;
-        Ok(Domain { outer, name, rows })
+        let rows = LogicalPlanBuilder::from(input.clone()).project(named)?.distinct()?.alias(name)?.build()?;
+        Ok(Domain { outer, rows })
     }
 
-    fn column(&self, place: usize) -> Expr {
-        Expr::Column(Column::new(Some(self.name.clone()), key(place)))
+    pub(crate) fn column(&self, place: usize) -> Expr {
+        Expr::Column(Column::from(self.rows.schema().qualified_field(place)))
+    }
+
+    /// A reference to the column, for a query within a query that has the domain's columns.
+    pub(crate) fn outer_column(&self, place: usize) -> Expr {
+        let (relation, field) = self.rows.schema().qualified_field(place);
+        Expr::OuterReferenceColumn(Arc::clone(field), Column::from((relation, field)))
     }
 
     fn columns(&self) -> Vec<Expr> {
@@ -425,7 +412,7 @@ impl Domain {
     }
 
     /// An expression whose outer references are replaced by columns of the domain.
-    fn bound(&self, expr: Expr) -> Result<Expr> {
+    pub(crate) fn bound(&self, expr: Expr) -> Result<Expr> {
         let bound = expr.transform_up(|expr| {
             Ok(match &expr {
                 Expr::OuterReferenceColumn(_, column) => match self.outer.iter().position(|outer| outer == column) {

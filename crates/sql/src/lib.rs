@@ -53,6 +53,7 @@ mod memory;
 mod named_statements;
 mod names;
 mod narrowing_casts;
+mod nested_correlation;
 mod nested_text;
 mod null_safe_keys;
 mod numbers;

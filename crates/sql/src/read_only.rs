@@ -22,7 +22,7 @@ use crate::hints;
 use crate::joins;
 use crate::limits::{self, StatementLimits};
 use crate::names::QueryColumns;
-use crate::resolve::{name_hidden_tables_apart, resolve};
+use crate::resolve::{name_hidden_tables_apart, name_outer_relations_apart, resolve};
 use crate::unnest_joins;
 use crate::unsupported;
 use crate::walk::visit;
@@ -52,7 +52,7 @@ pub(crate) async fn plan(
     if has_joins {
         joins::arrange(&mut statement)?;
     }
-    let plan = state.statement_to_plan(statement).await?;
+    let plan = unoptimized(state, statement).await?;
     let plan = unnest_joins::without_joins(plan)?;
     let plan = array_queries::as_aggregates(plan)?;
     limits::check_plan(&plan)?;
@@ -61,6 +61,15 @@ pub(crate) async fn plan(
     let options = SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
     options.verify_plan(&plan).map_err(|_| to_datafusion(refusal("a statement within the statement")))?;
     Ok((plan, written))
+}
+
+/// DataFusion's plan of a statement.
+async fn unoptimized(state: &SessionState, statement: Statement) -> DataFusionResult<LogicalPlan> {
+    let otherwise = name_outer_relations_apart(&statement);
+    match (state.statement_to_plan(statement).await, otherwise) {
+        (Err(error), Some(otherwise)) => state.statement_to_plan(otherwise).await.map_err(|_| error),
+        (planned, _) => planned,
+    }
 }
 
 fn refusal(statement: &str) -> Error {

@@ -18,6 +18,7 @@
 //! - `ROLLUP` and `CUBE` are written out as sets (`grouping_sets.rs`).
 //! - `0.06 + 0.01` is 0.07 (`exact_numbers.rs`).
 //! - `ORDER BY t.x` is that column, also where an alias is called `x` (`order_keys.rs`).
+//! - Relations with the name of a column of a sub-query that reads them get another: `outer_relations.rs`, where planning failed without it.
 //! - The `ORDER BY` of a call over a window, and offsets of its frame that aren't literals, go where `over_frames.rs` of `functions` finds them.
 //! - A number of more digits than a float has keeps them beside a comparison and in a cast to a decimal (`long_numbers.rs`).
 //! - `a IS [NOT] DISTINCT FROM b AND c` is `(a IS … b) AND c`. The parser takes all that follows for the second operand.
@@ -31,6 +32,7 @@ mod grouping_sets;
 mod hidden_tables;
 mod names_of_calls;
 mod order_keys;
+mod outer_relations;
 mod row_comparisons;
 mod templates;
 mod type_names;
@@ -48,6 +50,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 pub(crate) use self::hidden_tables::name_apart as name_hidden_tables_apart;
+pub(crate) use self::outer_relations::{FieldPlanner, name_apart as name_outer_relations_apart};
 use self::row_comparisons::Comparisons;
 use crate::array_queries;
 use crate::error::{Error, Result};

@@ -5,6 +5,7 @@
 //! | `x = ANY (SELECT y …)`, `x <> ALL (SELECT y …)` | `x IN (SELECT y …)`, `x NOT IN (SELECT y …)` |
 //! | `x < ANY (SELECT y …)` and its kin | the comparison with the least or greatest value of the query, with the result that its nulls require |
 //! | `(a, b) IN (SELECT x, y …)` as a condition | `EXISTS (SELECT … WHERE x = a AND y = b)` |
+//! | `(a, b) IN (SELECT x, y …)` as a value | true if there is such a row, null if there is one that may be equal, else false |
 //! | `x IN (VALUES …)` | `x IN (SELECT value FROM (VALUES …) …)`: the planner has no name for the column of `VALUES` |
 //!
 //! DataFusion 55.2 compares each row with each row of the query.
@@ -42,6 +43,11 @@ impl Comparisons<'_> {
     pub(super) fn of_condition(&mut self, condition: &mut Expr) -> Result<()> {
         match condition {
             Expr::Nested(inner) => self.of_condition(inner),
+            Expr::UnaryOp { op: UnaryOperator::Not, expr } => {
+                let Some(inverse) = inverse_membership(expr) else { return Ok(()) };
+                *condition = inverse;
+                self.of_condition(condition)
+            }
             Expr::BinaryOp { left, op: BinaryOperator::And | BinaryOperator::Or, right } => {
                 self.of_condition(left)?;
                 self.of_condition(right)
@@ -74,6 +80,16 @@ impl Comparisons<'_> {
             && matches!(subquery.body.as_ref(), SetExpr::Values(_))
         {
             **subquery = self.rows(subquery).over_relation("$y")?;
+        }
+        if let Expr::InSubquery { expr, subquery, negated } = expression
+            && let Expr::Tuple(values) = expr.as_ref()
+        {
+            self.number += 2;
+            let is_equal = row_among(values.clone(), subquery, false, self.number - 1)?;
+            let no_equal = row_among(values.clone(), subquery, true, self.number)?;
+            let text = format!("CASE WHEN $equal THEN {} WHEN $none THEN {negated} ELSE NULL END", !*negated);
+            *expression = fill_placeholders(&text, &[("$equal", &is_equal), ("$none", &no_equal)])?;
+            return Ok(());
         }
         let is_any = matches!(expression, Expr::AnyOp { .. });
         let (Expr::AnyOp { left, compare_op, right, .. } | Expr::AllOp { left, compare_op, right }) = expression else {
@@ -111,6 +127,17 @@ impl Comparisons<'_> {
     fn rows<'q>(&mut self, query: &'q Query) -> Rows<'q> {
         self.number += 1;
         Rows { query, item: only_item(query, self.state), number: self.number }
+    }
+}
+
+/// A membership of rows behind `NOT`, as the other membership.
+fn inverse_membership(expression: &Expr) -> Option<Expr> {
+    match expression {
+        Expr::Nested(inner) => inverse_membership(inner),
+        Expr::InSubquery { expr, subquery, negated } if matches!(expr.as_ref(), Expr::Tuple(_)) => {
+            Some(Expr::InSubquery { expr: expr.clone(), subquery: subquery.clone(), negated: !negated })
+        }
+        _ => None,
     }
 }
 

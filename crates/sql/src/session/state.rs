@@ -25,6 +25,7 @@ use crate::in_select::JoinInSelect;
 use crate::information_schema::{self, InformationSchema};
 use crate::intervals::CompareIntervals;
 use crate::joins;
+use crate::nested_correlation::BindNestedCorrelation;
 use crate::null_safe_keys::NullSafeKeys;
 use crate::numbers::NumberRule;
 use crate::one_nan::OneNan;
@@ -34,6 +35,7 @@ use crate::planner::TickQueryPlanner;
 use crate::postgres;
 use crate::provider::{TickRowOrder, TickSchema};
 use crate::query_values::QueryValues;
+use crate::resolve::FieldPlanner;
 use crate::semi_joins::DistinctInnerSide;
 use crate::unpivot::UnpivotPlanner;
 
@@ -111,6 +113,7 @@ fn state(
     analyzer_rules.insert(0, Arc::new(JoinInSelect));
     analyzer_rules.insert(0, Arc::new(JoinCorrelated));
     analyzer_rules.insert(0, Arc::new(QueryValues));
+    analyzer_rules.insert(0, Arc::new(BindNestedCorrelation));
     analyzer_rules.insert(0, Arc::new(ComputeDates));
     // Before keys of grouping sets are rewritten, which `grouping` finds by their text.
     analyzer_rules.insert(0, Arc::new(ResolveGroupingFunction));
@@ -119,6 +122,7 @@ fn state(
     expr_planners.insert(0, Arc::new(functions::FramePlanner));
     expr_planners.insert(0, Arc::new(functions::SpanPlanner));
     expr_planners.insert(0, Arc::new(functions::TimePlanner));
+    expr_planners.insert(0, Arc::new(FieldPlanner));
     let state = SessionStateBuilder::new()
         .with_config(config)
         .with_expr_planners(expr_planners)
