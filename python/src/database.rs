@@ -24,6 +24,9 @@ use crate::signals;
 use crate::table::PyTable;
 use crate::write;
 
+/// Least memory that the store takes for a load.
+const LOAD_BYTES_MIN: usize = 1 << 20;
+
 /// Opens a database; creates it if the folder is absent or empty.
 #[pyfunction]
 #[pyo3(signature = (
@@ -59,8 +62,9 @@ pub(crate) fn open(
             let bytes_max = journal_memory_bytes.unwrap_or(splay_capture::FOLLOWED_BYTES);
             splay_capture::follow(&database, FollowSettings { bytes_max });
         }
+        let load_bytes = settings.memory_bytes.clamp(LOAD_BYTES_MIN, LoadOptions::default().memory_bytes);
         let session = Session::new(database.clone(), settings)?;
-        Ok(PyDatabase { database, session })
+        Ok(PyDatabase { database, session, load_bytes })
     })
 }
 
@@ -70,6 +74,8 @@ pub(crate) fn open(
 pub(crate) struct PyDatabase {
     database: Database,
     session: Session,
+    /// What a load may hold by default: no more than a statement.
+    load_bytes: usize,
 }
 
 #[pymethods]
@@ -155,7 +161,7 @@ impl PyDatabase {
         let reference = load::reference(key, effective)?;
         let table_options =
             NewTableOptions { time, symbol, time_zone, day_start, types: load::types(pairs(types)?)?, reference };
-        let mut options = options(memory_bytes, threads, tier, replace, partition)?;
+        let mut options = options(memory_bytes.unwrap_or(self.load_bytes), threads, tier, replace, partition)?;
         options.dedupe = load::dedupe(dedupe, on_duplicate)?;
         options.on_conflict = load::on_conflict(on_conflict)?;
         let rows = write::batches(frame)?;
@@ -206,7 +212,7 @@ impl PyDatabase {
         skip_lines: Option<u64>,
         null: Option<&Bound<'_, PyAny>>,
     ) -> Result<LoadReport> {
-        let mut options = options(memory_bytes, threads, tier, replace, partition)?;
+        let mut options = options(memory_bytes.unwrap_or(self.load_bytes), threads, tier, replace, partition)?;
         options.again = again;
         let loaded = match (again, skip_loaded) {
             (false, false) => load::LoadedFiles::Refused,
@@ -255,7 +261,7 @@ impl PyDatabase {
 }
 
 fn options(
-    memory_bytes: Option<usize>,
+    memory_bytes: usize,
     threads: Option<usize>,
     tier: Option<&str>,
     replace: Option<&str>,
@@ -263,7 +269,7 @@ fn options(
 ) -> PyResult<LoadOptions> {
     let defaults = LoadOptions::default();
     Ok(LoadOptions {
-        memory_bytes: memory_bytes.unwrap_or(defaults.memory_bytes),
+        memory_bytes,
         again: false,
         threads: threads.unwrap_or(defaults.threads).max(1),
         tier: tier.map(load::tier).transpose()?,
