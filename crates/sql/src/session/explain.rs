@@ -21,7 +21,7 @@ impl Session {
         }
         let Some(statement) = ShapedStatement::new(text, parameters) else {
             return Some(
-                "none, because the text is too long or has something in it that is not looked into, such as a literal with a prefix"
+                "none, because the text is too long, or its literals can't be told from the rest, as a literal with a prefix"
                     .to_owned(),
             );
         };

@@ -32,7 +32,7 @@ impl AggregateOf {
             return unknown(format!("the aggregate {name}, whose result depends on the order of the rows"));
         }
         if !params.order_by.is_empty() && !call.func.supports_within_group_clause() {
-            return unknown(format!("{name} with such an order"));
+            return unknown(format!("the aggregate {name} with an ORDER BY in the call"));
         }
         let failed = |error: DataFusionError| UnsupportedExpr(format!("the aggregate {name}: {error}"));
         let types =
@@ -44,14 +44,14 @@ impl AggregateOf {
         for (number, arg) in params.args.iter().enumerate() {
             exprs.push(match arg {
                 Expr::Literal(value, None) => Arc::new(Literal::new(value.clone())),
-                arg if !arg.any_column_refs() => return unknown(format!("{name} of a constant that is no literal")),
+                arg if !arg.any_column_refs() => return unknown(format!("{name} of a constant that isn't a literal")),
                 _ => Arc::new(Column::new(&format!("a{number}"), number)),
             });
         }
         let mut order = Vec::with_capacity(params.order_by.len());
         for key in &params.order_by {
             let Some(place) = params.args.iter().position(|arg| *arg == key.expr) else {
-                return unknown(format!("{name} with such an order"));
+                return unknown(format!("the aggregate {name} ordered by something other than its arguments"));
             };
             let options = SortOptions { descending: !key.asc, nulls_first: key.nulls_first };
             order.push(PhysicalSortExpr { expr: Arc::clone(&exprs[place]), options });
@@ -64,7 +64,7 @@ impl AggregateOf {
             .build()
             .map_err(failed)?;
         if expr.field().data_type() != result {
-            return unknown(format!("the aggregate {name} as a {result}"));
+            return unknown(format!("the aggregate {name} with a result of type {result}"));
         }
         Ok(AggregateOf { expr: Arc::new(expr), arguments: types })
     }

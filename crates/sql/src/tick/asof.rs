@@ -21,21 +21,21 @@ impl Recogniser<'_> {
         left: &LogicalPlan,
     ) -> Result<Stage, UnsupportedExpr> {
         if is_parameter(&parts.tolerance) {
-            return unknown("a tolerance that is a parameter");
+            return unknown("an as-of join whose tolerance is a parameter");
         }
         let (left_schema, right_schema) = (join.left.schema(), join.right.schema());
         let Stage::Table { mut scan, columns } = self.stage(&join.right)? else {
-            return unknown("an as-of join with more than rows of a table");
+            return unknown("an as-of join whose right side is a query, not a table");
         };
         scan.evaluate_symbol_conditions();
         let spec = self.spec(&scan);
         let right_time = self.convert(&parts.right_time, right_schema)?.substitute(&columns);
         if !matches!(instants(&right_time), TickExpr::Column(column) if *column == spec.time_position()) {
-            return unknown("an as-of join by another column than the time of the right table");
+            return unknown("an as-of join by a column that isn't the time of the right table");
         }
         let time_type = parts.left_time.get_type(left_schema).map_err(|error| UnsupportedExpr(error.to_string()))?;
         if !matches!(time_type, DataType::Timestamp(TimeUnit::Nanosecond, _)) {
-            return unknown(format!("an as-of join by a {time_type}"));
+            return unknown(format!("an as-of join by a left column of type {time_type}"));
         }
         let (symbol, keys) = self.join_keys(&parts.keys, (left_schema, right_schema), &columns, &spec)?;
         let time = self.convert(&parts.left_time, left_schema)?;
@@ -73,7 +73,7 @@ impl Recogniser<'_> {
                     symbol = Some(left_key);
                 }
                 TickExpr::Column(column) if can_be_key(&right_type) => keys.push((left_key, column)),
-                _ => return unknown(format!("a join by time and a {right_type}")),
+                _ => return unknown(format!("a join by time whose further key is computed or of type {right_type}")),
             }
         }
         Ok((symbol, keys))

@@ -100,13 +100,13 @@ impl Recogniser<'_> {
     ) -> Result<AsofJoin, UnsupportedExpr> {
         let right_schema = table.schema();
         let Stage::Table { mut scan, columns } = self.stage(table)? else {
-            return unknown("a join by time with more than rows of a table");
+            return unknown("a join by time whose right side is a query, not a table");
         };
         scan.evaluate_symbol_conditions();
         let (left_time, right_time) = &pairs.time;
         let right_time = self.convert(right_time, right_schema)?.substitute(&columns);
         if !matches!(instants(&right_time), TickExpr::Column(column) if *column == pairs.spec.time_position()) {
-            return unknown("a join by another column than the time of the right table");
+            return unknown("a join by a column that isn't the time of the right table");
         }
         let (symbol, keys) = self.join_keys(&pairs.keys, (left_schema, right_schema), &columns, &pairs.spec)?;
         Ok(AsofJoin {

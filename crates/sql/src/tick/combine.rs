@@ -111,7 +111,7 @@ impl Recogniser<'_> {
         join: &Join,
     ) -> Result<Stage, UnsupportedExpr> {
         let LogicalPlan::Distinct(Distinct::All(rows)) = join.left.as_ref() else {
-            return unknown("a filter above a join in which nulls are equal");
+            return unknown("a condition above a join by IS NOT DISTINCT FROM");
         };
         let keys = || join.on.iter().map(|(left, right)| (left, right));
         let of_right = conditions.iter().filter_map(|condition| of_other_side(condition, keys())).collect();
@@ -176,7 +176,7 @@ impl Recogniser<'_> {
             && let Some(columns) = listed
         {
             if columns.first().is_none_or(|column| column.is_empty()) {
-                return unknown("a join to a list of no values");
+                return unknown("a join to an empty list of VALUES");
             }
             let input = Box::new(self.stage(left)?.into_plan(left.schema()));
             return Ok(Stage::Frame(Plan::Cross { input, columns }));
@@ -204,10 +204,10 @@ impl Recogniser<'_> {
             let key_type = |expr: &Expr, schema: &DFSchema| expr.get_type(schema).map_err(unsupported);
             let (left_type, right_type) = (key_type(left_key, left_schema)?, key_type(right_key, right_schema)?);
             if !LookupTable::takes(&left_type, &right_type) || !ValueList::takes(&right_type) {
-                return unknown(format!("a join by a {left_type}"));
+                return unknown(format!("a join by a key of type {left_type}"));
             }
             let Expr::Column(right_key) = right_key else {
-                return unknown("a join by something computed of the right");
+                return unknown("a join by a key that is computed from the right side");
             };
             left_keys.push(left_key);
             right_keys.push(right_schema.index_of_column(right_key).map_err(unsupported)?);
@@ -334,7 +334,7 @@ impl Recogniser<'_> {
         self.sides.push(LookupSource { plan: Plan::Project { input, outputs }, schema });
         let side = self.sides.len() - 1;
         let Stage::Table { mut scan, columns } = self.stage(&join.right)? else {
-            return unknown("an outer join with a large side that isn't a table");
+            return unknown("an outer join whose large side is a query, not a table");
         };
         for (number, key) in right_keys.iter().enumerate() {
             let keys = self.constants.side(side, number);
@@ -450,7 +450,7 @@ impl Recogniser<'_> {
         let mut inputs = Vec::with_capacity(union.inputs.len());
         for input in &union.inputs {
             if types(input.schema()) != expected {
-                return unknown("a union of different types");
+                return unknown("a UNION of columns of different types");
             }
             inputs.push(self.stage(input)?.into_plan(input.schema()));
         }

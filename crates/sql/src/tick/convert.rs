@@ -100,7 +100,7 @@ impl Converter<'_> {
             Expr::ScalarSubquery(_) | Expr::InSubquery(_) | Expr::Exists(_) => {
                 match self.queries.iter().find(|(query, _)| query == expr) {
                     Some((_, replacement)) => replacement.clone(),
-                    None => return unknown("a query within an expression"),
+                    None => return unknown("a sub-query in this place of an expression"),
                 }
             }
             Expr::Case(case) => self.case(case, expr, schema)?,
@@ -121,7 +121,7 @@ impl Converter<'_> {
     fn fix(&mut self, value: &ScalarValue) -> Result<TickExpr, UnsupportedExpr> {
         match self.constants.fix(value) {
             Some(number) => Ok(TickExpr::Constant(number)),
-            None => unknown(format!("the literal {value}")),
+            None => unknown(format!("the literal {value}, which has no Arrow value")),
         }
     }
 
@@ -133,7 +133,7 @@ impl Converter<'_> {
             return match self.constants.cast(number, to) {
                 Some(number) => Ok(TickExpr::Constant(number)),
                 None if self.constants.is_side(number) => Ok(TickExpr::Cast(Box::new(inner), to.clone())),
-                None => unknown(format!("a literal as {to}")),
+                None => unknown(format!("a literal that can't be cast to {to}")),
             };
         }
         Ok(TickExpr::Cast(Box::new(inner), to.clone()))
@@ -195,7 +195,7 @@ impl Converter<'_> {
         let mut tests = Vec::with_capacity(computed.len() + 1);
         if !fixed.is_empty() {
             let Some(values) = self.list_of_constants(&fixed, text.as_ref(), schema)? else {
-                return unknown("a list of several columns");
+                return unknown("an IN list whose literals don't form one column");
             };
             tests.push(TickExpr::In(Box::new(value.clone()), Arc::new(ValueList::new(values))));
         }
@@ -206,7 +206,7 @@ impl Converter<'_> {
             }
             tests.push(both(BinaryOp::Equal, value.clone(), of_item));
         }
-        any_of(tests).map_or_else(|| unknown("an empty list"), |any| Ok(negated(any)))
+        any_of(tests).map_or_else(|| unknown("an empty IN list"), |any| Ok(negated(any)))
     }
 
     /// The items of a list that are constants, and those that are computed. Constants of a type that can't be looked up are among these.
@@ -327,7 +327,7 @@ impl Converter<'_> {
             return self.convert(&Expr::BinaryExpr(binary), schema);
         }
         if name == AT_ZONE {
-            return unknown("the zone of a parameter, which is a part of a type");
+            return unknown("AT TIME ZONE with a parameter as the zone");
         }
         check_functions(expr)?;
         if name == "coalesce" && !call.args.iter().any(|arg| may_fail(arg, schema) && !is_arithmetic(arg, schema)) {

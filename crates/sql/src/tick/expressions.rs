@@ -96,7 +96,7 @@ impl Expression {
         if result == self.result {
             return Ok(plan);
         }
-        Err(DataFusionError::Plan(format!("a {} where a {result} comes out", self.result)))
+        Err(DataFusionError::Plan(format!("its type is planned as {} and comes out as {result}", self.result)))
     }
 
     /// The plan for the values of the parameters.
@@ -168,7 +168,7 @@ impl ScalarFunction for Expression {
             match (kind, value) {
                 (Argument::Parameter, Value::Scalar(array)) => parameters.push(Arc::clone(array)),
                 (Argument::Parameter, Value::Array(_)) => {
-                    return Err(Error::Unsupported("a parameter that changes from row to row".to_owned()));
+                    return Err(Error::Unsupported("a parameter whose value changes from row to row".to_owned()));
                 }
                 (Argument::Values, value) => are_constant &= matches!(value, Value::Scalar(_)),
             }

@@ -23,15 +23,17 @@ impl Recogniser<'_> {
     pub(super) fn distinct_on(&mut self, distinct: &DistinctOn) -> Result<Stage, UnsupportedExpr> {
         let DistinctOn { on_expr, select_expr, sort_expr, input, .. } = distinct;
         let schema = input.schema();
-        let Some(sort_expr) = sort_expr else { return unknown("distinct on without an order") };
+        let Some(sort_expr) = sort_expr else { return unknown("DISTINCT ON without ORDER BY") };
         let keys = on_expr.len();
         let order_by = self.sort_keys(sort_expr, schema)?;
         if keys > KEYS_MAX || order_by.len() < keys {
-            return unknown(format!("distinct on by {keys} keys"));
+            return unknown(format!("DISTINCT ON with {keys} keys and ORDER BY with {}", order_by.len()));
         }
         let partition_by = on_expr.iter().map(|expr| self.convert(expr, schema)).collect::<Result<Vec<_>, _>>()?;
         let outputs = select_expr.iter().map(|expr| self.convert(expr, schema)).collect::<Result<Vec<_>, _>>()?;
-        let Some(one) = self.constants.fix(&ScalarValue::UInt64(Some(1))) else { return unknown("a number") };
+        let Some(one) = self.constants.fix(&ScalarValue::UInt64(Some(1))) else {
+            return unknown("a literal that has no Arrow value");
+        };
         let input = self.stage(input)?.into_plan(schema);
         let number = TickExpr::Column(input.width());
         let call = WindowCall {
@@ -60,7 +62,7 @@ impl Recogniser<'_> {
         };
         let params = &window.params;
         if params.partition_by.len() > KEYS_MAX {
-            return unknown(format!("a window by {} keys", params.partition_by.len()));
+            return unknown(format!("PARTITION BY with more than {KEYS_MAX} keys"));
         }
         let data_type = expr.get_type(schema).map_err(|error| UnsupportedExpr(error.to_string()))?;
         let (function, arguments) = match &window.fun {
@@ -84,7 +86,7 @@ impl Recogniser<'_> {
     ) -> Result<(WindowFunction, Vec<TickExpr>), UnsupportedExpr> {
         let name = function.name();
         if params.filter.is_some() || params.distinct {
-            return unknown(format!("{name} with a filter or distinct"));
+            return unknown(format!("the window function {name} with FILTER or DISTINCT"));
         }
         let (mut arguments, described) = self.arguments(&params.args, schema)?;
         let ignore_nulls = params.null_treatment == Some(NullTreatment::IgnoreNulls);
@@ -97,7 +99,7 @@ impl Recogniser<'_> {
             ("first_value", _) => 1,
             ("last_value", _) => -1,
             ("nth_value", Some(Ok(ScalarValue::Int64(Some(nth))))) => nth,
-            _ => return unknown(format!("{name}, which looks at frames row by row")),
+            _ => return unknown(format!("the window function {name}, which depends on its frame")),
         };
         arguments.truncate(1);
         let frame = window_frame(params, schema)?;
@@ -117,7 +119,7 @@ impl Recogniser<'_> {
             let constant = match &converted {
                 TickExpr::Constant(number) => match self.constants.fixed_value(*number) {
                     Some(value) => Some(value),
-                    None => return unknown("a window function of a parameter"),
+                    None => return unknown("a window function with a parameter as its argument"),
                 },
                 _ => None,
             };
@@ -136,12 +138,12 @@ impl Recogniser<'_> {
         schema: &DFSchema,
     ) -> Result<(WindowFunction, Vec<TickExpr>), UnsupportedExpr> {
         if params.distinct {
-            return unknown(format!("{name} of distinct values over a window"));
+            return unknown(format!("{name}(DISTINCT …) OVER"));
         }
         let frame = window_frame(params, schema)?;
         if let ("first" | "last", [value]) = (name, params.args.as_slice()) {
             if params.filter.is_some() {
-                return unknown(format!("{name} with a filter over a window"));
+                return unknown(format!("{name} with FILTER and OVER"));
             }
             let nth = if name == "first" { 1 } else { -1 };
             let ignore_nulls = params.null_treatment == Some(NullTreatment::IgnoreNulls);
@@ -149,12 +151,12 @@ impl Recogniser<'_> {
             return Ok((WindowFunction::Frame(function, frame), vec![self.convert(value, schema)?]));
         }
         if params.null_treatment.is_some() {
-            return unknown(format!("{name} with a treatment of nulls over a window"));
+            return unknown(format!("{name} with IGNORE NULLS or RESPECT NULLS, and OVER"));
         }
         let Aggregate { mut function, mut arguments, .. } =
             self.known_aggregate(name, &params.args, false, schema, data_type)?;
         if !frame.is_whole() && !function.has_frames() {
-            return unknown(format!("{name} over frames"));
+            return unknown(format!("{name} over a window frame"));
         }
         if let Some(filter) = &params.filter {
             // A null is left out as the row would be.
@@ -166,7 +168,7 @@ impl Recogniser<'_> {
                 ),
                 _ => match self.constants.fix(&ScalarValue::Int64(Some(1))) {
                     Some(one) => (TickExpr::Constant(one), DataType::Int64),
-                    None => return unknown("a number"),
+                    None => return unknown("a literal that has no Arrow value"),
                 },
             };
             let only = TickExpr::Case { branches: vec![(filter, value)], otherwise: None, data_type: of };
@@ -230,8 +232,8 @@ fn frame_bound(
     if units == WindowFrameUnits::Range {
         return distance(value, preceding, order_by, schema);
     }
-    let ScalarValue::UInt64(Some(rows)) = value else { return unknown("a window frame of so many rows") };
-    let Ok(rows) = i64::try_from(*rows) else { return unknown("a window frame of so many rows") };
+    let ScalarValue::UInt64(Some(rows)) = value else { return unknown("a frame bound that isn't a row count") };
+    let Ok(rows) = i64::try_from(*rows) else { return unknown("a frame bound of 2^63 rows or more") };
     let by = if preceding { -rows } else { rows };
     Ok(match units {
         WindowFrameUnits::Rows => FrameBound::Rows(by),
@@ -246,7 +248,7 @@ fn distance(
     order_by: &[SortExpr],
     schema: &DFSchema,
 ) -> Result<FrameBound, UnsupportedExpr> {
-    let [key] = order_by else { return unknown("a window frame by a distance of several keys") };
+    let [key] = order_by else { return unknown("a RANGE frame with an offset, unless it has one ORDER BY key") };
     let key = key.expr.get_type(schema).map_err(|error| UnsupportedExpr(error.to_string()))?;
     let is_known = match &key {
         DataType::Timestamp(_, _) | DataType::Date32 => {
@@ -255,7 +257,7 @@ fn distance(
         key => (key.is_integer() || matches!(key, DataType::Float32 | DataType::Float64)) && value.data_type() == *key,
     };
     if !is_known {
-        return unknown(format!("a window frame by a distance of {} from a {key}", value.data_type()));
+        return unknown(format!("a RANGE frame with an offset of type {} from a key of type {key}", value.data_type()));
     }
     let by = value.to_array().map_err(|error| UnsupportedExpr(error.to_string()))?;
     Ok(FrameBound::Distance { by, preceding })

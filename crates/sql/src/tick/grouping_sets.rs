@@ -30,11 +30,11 @@ impl Recogniser<'_> {
         let keys: Vec<&Expr> = sets.distinct_expr();
         let types = types(output);
         let Some(id_type) = types.get(keys.len()).filter(|_| types.len() == keys.len() + 1 + calls.len()) else {
-            return unknown("grouping sets with such columns");
+            return unknown("GROUPING SETS whose result has other columns than keys and aggregates");
         };
         let sets = sets_of(sets)?;
         let Stage::Table { scan, columns } = self.stage(input)? else {
-            return unknown("grouping sets of other rows than a table's");
+            return unknown("GROUPING SETS over a query, not a table");
         };
         let mut times: HashMap<Vec<bool>, u64> = HashMap::new();
         let mut inputs = Vec::with_capacity(sets.len());
@@ -106,7 +106,7 @@ fn sets_of(sets: &GroupingSet) -> Result<Vec<Vec<&Expr>>, UnsupportedExpr> {
         GroupingSet::GroupingSets(sets) => sets.len(),
     };
     if number > SETS_MAX {
-        return unknown(format!("{number} grouping sets"));
+        return unknown(format!("{number} grouping sets, more than {SETS_MAX}"));
     }
     Ok(match sets {
         GroupingSet::Rollup(keys) => (0..=keys.len()).rev().map(|length| keys[..length].iter().collect()).collect(),

@@ -27,7 +27,7 @@ impl Recogniser<'_> {
         types: &[DataType],
     ) -> Result<Stage, UnsupportedExpr> {
         if types.len() != keys.len() + calls.len() {
-            return unknown("a key that is named twice");
+            return unknown("a GROUP BY key that is named twice");
         }
         let stage = self.stage(input)?;
         self.groups_of(stage, input, keys, calls, types)
@@ -43,7 +43,7 @@ impl Recogniser<'_> {
         types: &[DataType],
     ) -> Result<Stage, UnsupportedExpr> {
         if keys.len() > KEYS_MAX {
-            return unknown(format!("groups by {} keys", keys.len()));
+            return unknown(format!("GROUP BY with more than {KEYS_MAX} keys"));
         }
         let schema = input.schema();
         let (key_types, result_types) = types.split_at(keys.len());
@@ -54,7 +54,7 @@ impl Recogniser<'_> {
             };
             let is_known = values.is_primitive() || matches!(values, DataType::Utf8 | DataType::Boolean);
             if !is_known {
-                return unknown(format!("groups by a {data_type}"));
+                return unknown(format!("GROUP BY a key of type {data_type}"));
             }
         }
         let have_order = matches!(stage, Stage::Table { .. }) || have_row_order(input);
@@ -139,7 +139,7 @@ impl Recogniser<'_> {
         };
         let (name, params) = (call.func.name(), &call.params);
         if params.null_treatment.is_some() {
-            return unknown(format!("{name} with a treatment of nulls"));
+            return unknown(format!("{name} with IGNORE NULLS or RESPECT NULLS"));
         }
         let picks = matches!(name, "first" | "last" | "first_value" | "last_value");
         let order_by = if picks { params.order_by.as_slice() } else { &[] };
@@ -149,7 +149,7 @@ impl Recogniser<'_> {
         let kernel = match is_plain {
             _ if matches!(name, "array_agg" | "string_agg") => self.list(call, schema, data_type),
             true => self.known_aggregate(name, &params.args, is_distinct, schema, data_type),
-            false => unknown(format!("{name} with such an order")),
+            false => unknown(format!("{name} with an ORDER BY in the call")),
         };
         let mut aggregate = match kernel {
             Ok(aggregate) => aggregate,
@@ -160,7 +160,7 @@ impl Recogniser<'_> {
             AggregateFunction::First if !order_by.is_empty() => AggregateFunction::FirstBy(orders.collect()),
             AggregateFunction::Last if !order_by.is_empty() => AggregateFunction::LastBy(orders.collect()),
             AggregateFunction::First | AggregateFunction::Last if !ordered => {
-                return unknown(format!("{name} of rows without an order"));
+                return unknown(format!("{name} without an ORDER BY in the call, over rows without an order"));
             }
             function => function,
         };
@@ -193,15 +193,21 @@ impl Recogniser<'_> {
             [value] if name == "array_agg" => (value, None),
             [value, Expr::Literal(separator, None)] if name == "string_agg" => match separator.try_as_str() {
                 Some(Some(separator)) => (value, Some(separator.to_owned())),
-                _ => return unknown("a separator that is no text"),
+                _ => return unknown("string_agg with a separator that isn't text"),
             },
-            _ => return unknown(format!("{name} with such arguments")),
+            _ => {
+                return unknown(format!(
+                    "{name} with another number of arguments, or a separator that isn't a literal"
+                ));
+            }
         };
         let by_value = [value.clone().sort(true, false)];
         let keys = match params.order_by.as_slice() {
             [] if params.distinct => &by_value,
-            [key] if params.distinct && key.expr != *value => return unknown(format!("{name} with such an order")),
-            [_, _, ..] if params.distinct => return unknown(format!("{name} with such an order")),
+            [key] if params.distinct && key.expr != *value => {
+                return unknown(format!("{name}(DISTINCT x) with an ORDER BY other than x"));
+            }
+            [_, _, ..] if params.distinct => return unknown(format!("{name}(DISTINCT x) with several ORDER BY keys")),
             keys => keys,
         };
         let options = |key: &Sort| SortOptions { descending: !key.asc, nulls_first: key.nulls_first };
@@ -213,7 +219,7 @@ impl Recogniser<'_> {
         let types = std::iter::once(value).chain(keys.iter().map(|key| &key.expr)).map(of);
         match aggregate.has_kernel(&types.collect::<Result<Vec<_>, _>>()?) {
             true => Ok(aggregate),
-            false => unknown(format!("{name} as a {data_type}")),
+            false => unknown(format!("{name} with a result of type {data_type}")),
         }
     }
 
@@ -300,7 +306,7 @@ impl Recogniser<'_> {
         let is_constant = |expr: &Expr| matches!(expr, Expr::Literal(value, None) if !value.is_null());
         let function = match (name, args) {
             ("count", [_]) if is_distinct => AggregateFunction::CountDistinct,
-            _ if is_distinct => return unknown(format!("{name} with distinct")),
+            _ if is_distinct => return unknown(format!("{name}(DISTINCT …)")),
             ("count", [one]) if is_constant(one) => AggregateFunction::CountRows,
             ("count", []) => AggregateFunction::CountRows,
             ("count", [_]) => AggregateFunction::Count,
@@ -333,7 +339,7 @@ impl Recogniser<'_> {
         let types = evaluated.iter().map(of).collect::<Result<Vec<_>, _>>()?;
         if !aggregate.has_kernel(&types) {
             let types: Vec<String> = types.iter().map(ToString::to_string).collect();
-            return unknown(format!("{name} of {}", types.join(" and ")));
+            return unknown(format!("{name} of arguments of type {}", types.join(" and ")));
         }
         Ok(aggregate)
     }

@@ -555,7 +555,7 @@ fn recognise(
 ) -> Result<TickStatement, UnsupportedExpr> {
     let unknown_plan = |error: DataFusionError| UnsupportedExpr(error.to_string());
     if has_own_calendar(&plan).map_err(unknown_plan)? {
-        return convert::unknown("a calendar that is a table, of which a plan has one commit");
+        return convert::unknown("a trading calendar that is a table, which a cached plan would read at one commit");
     }
     let options = state.config_options();
     let coerced =

@@ -33,7 +33,7 @@ impl Recogniser<'_> {
     pub(super) fn full(&mut self, join: &Join) -> Result<Stage, UnsupportedExpr> {
         let (pairs, rest) = equalities(join)?;
         if pairs.is_empty() || !rest.is_empty() {
-            return unknown("a full join by more than equalities");
+            return unknown("a full join without an equality, or with other conditions");
         }
         let of_left = Join { join_type: JoinType::Left, ..join.clone() };
         let matched = self.lookup(&of_left, &join.left)?.into_plan(&join.schema);
@@ -50,7 +50,7 @@ impl Recogniser<'_> {
     pub(super) fn with_or_without(&mut self, join: &Join, left: &LogicalPlan) -> Result<Stage, UnsupportedExpr> {
         let (pairs, rest) = equalities(join)?;
         if pairs.is_empty() || !rest.is_empty() {
-            return unknown(format!("a {} join by more than equalities", join.join_type));
+            return unknown(format!("a {} join without an equality, or with other conditions", join.join_type));
         }
         if join.null_equality == NullEquality::NullEqualsNull {
             return self.stage(&grouped_by_sides(join)?);
@@ -99,7 +99,7 @@ impl Recogniser<'_> {
             None if is_large && is_inner && !of_left.is_large() => {
                 return self.stage(&with_sides_swapped(join, None)?);
             }
-            None if is_large => return unknown("a join with a large table without an equality"),
+            None if is_large => return unknown("a join without an equality to a large table"),
             _ => match self.stage(&join.right)? {
                 Stage::Frame(plan) if is_inner && has_one_row(&plan) => {
                     return self.with_one_row(left, plan, join, condition);
@@ -234,7 +234,7 @@ fn grouped_by_sides(join: &Join) -> Result<LogicalPlan, UnsupportedExpr> {
     let columns = join.schema.columns();
     let is_column = |(column, (own, _)): (&Column, &(Expr, Expr))| matches!(own, Expr::Column(own) if own == column);
     if columns.len() != join.on.len() || !columns.iter().zip(&join.on).all(is_column) {
-        return unknown("a join by some columns, of which nulls are equal");
+        return unknown("a semi or anti join by IS NOT DISTINCT FROM, on some columns only");
     }
     let names: Vec<String> = (0..columns.len()).map(|number| format!("__column_{number}")).collect();
     let of_side = |plan: &Arc<LogicalPlan>, keys: Vec<Expr>, side: i64| {

@@ -114,11 +114,11 @@ pub(super) fn recognise(
     }
     for plan in recogniser.sides.iter().map(|side| &side.plan).chain([&plan]) {
         if let Some(data_type) = unread_type(plan) {
-            return unknown(format!("a column of type {data_type} of files"));
+            return unknown(format!("a column of a file that has the type {data_type}"));
         }
     }
     if is_streamed(&plan) {
-        return unknown("rows of files as they are, which aren't brought into memory");
+        return unknown("rows of files without a computation, which DataFusion streams");
     }
     let Recogniser { constants, sides, lookups, tables, files, assumes_unique, .. } = recogniser;
     Ok(RecognisedPlan { plan, constants, sides, lookups, tables, files, assumes_unique })
@@ -214,7 +214,7 @@ fn substitute_columns(outputs: &[TickExpr], columns: &[TickExpr]) -> Result<Vec<
         });
         let most = if of_texts && makes_texts(output) { SUBSTITUTED_TEXTS_MAX } else { SUBSTITUTED_NODES_MAX };
         if nodes > most && nodes / 2 > own {
-            return unknown("an expression that repeats others too often");
+            return unknown("an expression that repeats computed columns too many times");
         }
     }
     Ok(outputs.iter().map(|output| output.substitute(columns)).collect())
@@ -331,10 +331,10 @@ impl Recogniser<'_> {
             LogicalPlan::Limit(limit) => {
                 let count = |expr: &Option<Box<Expr>>| match expr.as_deref() {
                     None => Ok(None),
-                    Some(Expr::Literal(ScalarValue::Int64(Some(rows)), None)) => {
-                        usize::try_from(*rows).map(Some).map_err(|_| UnsupportedExpr("a negative limit".to_owned()))
-                    }
-                    Some(_) => unknown("a limit that isn't a number"),
+                    Some(Expr::Literal(ScalarValue::Int64(Some(rows)), None)) => usize::try_from(*rows)
+                        .map(Some)
+                        .map_err(|_| UnsupportedExpr("a negative LIMIT or OFFSET".to_owned())),
+                    Some(_) => unknown("a LIMIT or OFFSET that isn't a literal number"),
                 };
                 let (skip, fetch) = (count(&limit.skip)?.unwrap_or(0), count(&limit.fetch)?);
                 let input = self.stage(&limit.input)?.into_plan(limit.input.schema());
@@ -350,7 +350,7 @@ impl Recogniser<'_> {
                     let columns = columns.into_iter().map(|column| self.constants.column(column)).collect();
                     Ok(Stage::Frame(Plan::Values { columns, unique: 0 }))
                 }
-                None => unknown("a list of values that aren't literals"),
+                None => unknown("VALUES with an expression that isn't a literal"),
             },
             LogicalPlan::EmptyRelation(rows) if rows.produce_one_row => {
                 let row = self.constants.column(Arc::new(BooleanArray::from(vec![true])));
@@ -399,23 +399,23 @@ impl Recogniser<'_> {
     }
 
     fn scan(&mut self, scan: &TableScan) -> Result<Stage, UnsupportedExpr> {
-        let Ok(provider) = source_as_provider(&scan.source) else { return unknown("a source that is no table") };
+        let Ok(provider) = source_as_provider(&scan.source) else { return unknown("a relation that isn't a table") };
         if let Some(files) = provider.downcast_ref::<FileTable>() {
             return self.file_scan(scan, files);
         }
         let Some(table) = provider.downcast_ref::<TickTable>() else {
-            return unknown(format!("{}, which is no table of the database", scan.table_name));
+            return unknown(format!("{}, which isn't a table of the database", scan.table_name));
         };
         if !scan.filters.is_empty() || scan.fetch.is_some() || scan.projection.is_some() {
-            return unknown("a scan that was narrowed before");
+            return unknown("a scan into which DataFusion has pushed filters, columns or a limit");
         }
         if table.is_guarded() {
-            return unknown("a table of which rights or policies don't show all");
+            return unknown("a table with columns or rows that rights or policies hide");
         }
         let snapshot = table.snapshot();
         let is_numbered = table.is_numbered();
         if is_numbered && !self.in_window_join {
-            return unknown("a scan with row numbers");
+            return unknown("row numbers of a table, outside a window join");
         }
         let width = snapshot.spec().shown_columns().len() + usize::from(table.has_date());
         let name = scan.table_name.table().to_owned();
@@ -430,7 +430,9 @@ impl Recogniser<'_> {
         let mut columns: Vec<TickExpr> = (0..width).map(TickExpr::Column).collect();
         if is_numbered {
             // No step reads it: the rows are in the order of the table already.
-            let Some(null) = self.constants.fix(&ScalarValue::Null) else { return unknown("a null") };
+            let Some(null) = self.constants.fix(&ScalarValue::Null) else {
+                return unknown("a NULL that has no Arrow value");
+            };
             columns.push(TickExpr::Constant(null));
         }
         Ok(Stage::Table { scan, columns })
@@ -439,7 +441,7 @@ impl Recogniser<'_> {
     /// The rows of files.
     fn file_scan(&mut self, scan: &TableScan, table: &FileTable) -> Result<Stage, UnsupportedExpr> {
         if !scan.filters.is_empty() || scan.fetch.is_some() || scan.projection.is_some() {
-            return unknown("a scan that was narrowed before");
+            return unknown("a scan into which DataFusion has pushed filters, columns or a limit");
         }
         let types: Vec<DataType> = table.schema().fields().iter().map(|field| field.data_type().clone()).collect();
         let path = scan.table_name.table().to_owned();
@@ -504,10 +506,10 @@ impl Recogniser<'_> {
         let schema = input.schema();
         let Stage::Table { mut scan, columns } = stage else {
             let predicate = self.convert(predicate, schema)?;
-            let Stage::Frame(input) = stage else { return unknown("a filter") };
+            let Stage::Frame(input) = stage else { return unknown("a condition on a table that was converted before") };
             if combine::joins_by_keys(&input) {
                 // DataFusion pushes it down to the tables.
-                return unknown("a filter above a query that joins by keys");
+                return unknown("a condition above a sub-query with a join, which DataFusion pushes down");
             }
             return Ok(Stage::Frame(combine::filtered(input, predicate)));
         };

@@ -80,7 +80,7 @@ impl Recogniser<'_> {
         let plan = query.subquery.as_ref();
         let stage = self.stage(plan)?.into_plan(plan.schema());
         if !has_one_row(&stage) {
-            return unknown("a query of more than one aggregate of all rows as a value");
+            return unknown("a scalar sub-query that isn't an aggregate of all rows");
         }
         let side = self.add_side(stage, plan.schema());
         Ok(TickExpr::Constant(self.constants.side(side, 0)))
@@ -94,11 +94,11 @@ impl Recogniser<'_> {
         schema: &DFSchema,
         plan: LogicalPlan,
     ) -> Result<TickExpr, UnsupportedExpr> {
-        let [field] = &plan.schema().fields()[..] else { return unknown("a list of several columns") };
+        let [field] = &plan.schema().fields()[..] else { return unknown("IN with a sub-query of several columns") };
         let own = as_text(expr, schema).get_type(schema).map_err(unsupported)?;
         let of = field.data_type();
         if !ValueList::takes(of) || own != *of && !(is_text(&own) && is_text(of)) {
-            return unknown(format!("a {own} in a list of {of}"));
+            return unknown(format!("IN that compares {own} with {of}"));
         }
         let known = self.lists.iter().find_map(|(known, list)| (*known == plan).then_some(*list));
         let list = match known {
@@ -128,15 +128,17 @@ impl Recogniser<'_> {
         let ValueOfNoRows { aggregate, value, counts } = of_nothing(&query.subquery)?;
         let correlated = split_correlation(&aggregate.input, schema)?;
         if correlated.comparison.is_some() {
-            return unknown("a query for each row by more than equalities");
+            return unknown("a correlated scalar sub-query with a comparison other than =");
         }
         let values = self.aggregates_by_keys(&correlated, aggregate.aggr_expr.clone(), vec![value], schema)?;
-        let Some((lookup, data_type)) = values.into_iter().next() else { return unknown("a query of no value") };
+        let Some((lookup, data_type)) = values.into_iter().next() else {
+            return unknown("a sub-query without a column");
+        };
         if !counts {
             return Ok(lookup);
         }
         let zero = ScalarValue::new_zero(&data_type).map_err(unsupported)?;
-        let Some(zero) = self.constants.fix(&zero) else { return unknown(format!("a count as a {data_type}")) };
+        let Some(zero) = self.constants.fix(&zero) else { return unknown(format!("a count of type {data_type}")) };
         let is_there = TickExpr::IsNotNull(Box::new(lookup.clone()));
         let otherwise = Some(Box::new(TickExpr::Constant(zero)));
         Ok(TickExpr::Case { branches: vec![(is_there, lookup)], otherwise, data_type })
@@ -155,7 +157,7 @@ impl Recogniser<'_> {
             let inner_type = inner.get_type(plan.schema()).map_err(unsupported)?;
             let outer_type = outer.get_type(schema).map_err(unsupported)?;
             if !LookupTable::takes(&outer_type, &inner_type) {
-                return unknown(format!("a query by a {outer_type}"));
+                return unknown(format!("a correlated sub-query with a key of type {outer_type}"));
             }
         }
         let keys = named_keys(pairs);
@@ -167,7 +169,7 @@ impl Recogniser<'_> {
         let stage = self.stage(&values)?.into_plan(values.schema());
         let of_keys: Vec<usize> = (0..pairs.len()).collect();
         if !groups_by(&stage, &of_keys) {
-            return unknown("a query by something that isn't a group's only key");
+            return unknown("a correlated sub-query whose rows can't be grouped by the correlated columns alone");
         }
         let types = values.schema().fields()[pairs.len()..].iter().map(|field| field.data_type().clone());
         let side = self.add_side(stage, values.schema());
@@ -192,7 +194,7 @@ impl Recogniser<'_> {
     /// Whether a correlated query has a row, by its equalities with outer columns, and one comparison. A null key equals none.
     fn exists(&mut self, query: &Subquery, schema: &DFSchema) -> Result<TickExpr, UnsupportedExpr> {
         if has_row(&query.subquery) {
-            return unknown("EXISTS of a query that always has a row");
+            return unknown("a correlated EXISTS of an aggregate query, which always has a row");
         }
         let correlated = split_correlation(without_outputs(&query.subquery), schema)?;
         let Some(Comparison { inner, op, outer }) = &correlated.comparison else {
@@ -200,7 +202,7 @@ impl Recogniser<'_> {
         };
         let inner_type = inner.get_type(correlated.plan.schema()).map_err(unsupported)?;
         if inner_type != outer.get_type(schema).map_err(unsupported)? {
-            return unknown("a query for each row by a comparison of two types");
+            return unknown("a correlated EXISTS that compares values of two types");
         }
         let outer = self.convert(outer, schema)?;
         // The extremes of the values that are compared: both, for a value that differs from one of them.
@@ -210,7 +212,7 @@ impl Recogniser<'_> {
             Operator::Gt => &[(max, BinaryOp::Greater)],
             Operator::GtEq => &[(max, BinaryOp::GreaterOrEqual)],
             Operator::NotEq => &[(min, BinaryOp::NotEqual), (max, BinaryOp::NotEqual)],
-            _ => return unknown(format!("a query for each row by {op}")),
+            _ => return unknown(format!("a correlated EXISTS with the comparison {op}")),
         };
         let aggregates: Vec<Expr> = extremes.iter().map(|(extreme, _)| extreme(inner.clone())).collect();
         let name = |aggregate: &Expr| Expr::Column(Column::from_name(aggregate.schema_name().to_string()));
@@ -250,7 +252,7 @@ impl Recogniser<'_> {
         plan: &LogicalPlan,
     ) -> Result<TickExpr, UnsupportedExpr> {
         let are_there = pairs.iter().map(|(inner, _)| inner.clone().is_not_null());
-        let Some(are_there) = conjunction(are_there) else { return unknown("a query without a key") };
+        let Some(are_there) = conjunction(are_there) else { return unknown("a sub-query without an equality") };
         let filter = Filter::try_new(are_there, Arc::new(plan.clone())).map_err(unsupported)?;
         let keys =
             Projection::try_new(named_keys(pairs), Arc::new(LogicalPlan::Filter(filter))).map_err(unsupported)?;
@@ -274,7 +276,7 @@ impl Recogniser<'_> {
         for ((_, outer), field) in pairs.iter().zip(output.fields()) {
             let own = outer.get_type(schema).map_err(unsupported)?;
             if !LookupTable::takes(&own, field.data_type()) {
-                return unknown(format!("a query by a {own}"));
+                return unknown(format!("a correlated sub-query with a key of type {own}"));
             }
             keys.push(self.convert(outer, schema)?);
         }
@@ -352,7 +354,7 @@ fn of_nothing(plan: &LogicalPlan) -> Result<ValueOfNoRows<'_>, UnsupportedExpr> 
         names if names.iter().all(|name| NULL_OF_NOTHING.contains(name)) && is_null_of_nulls(&value) => {
             Ok(ValueOfNoRows { aggregate, value, counts: false })
         }
-        _ => unknown(format!("a query of {value}")),
+        _ => unknown(format!("a correlated sub-query with the value {value}")),
     }
 }
 
@@ -361,12 +363,12 @@ fn aggregate_of_all(plan: &LogicalPlan) -> Result<(&Aggregate, Expr), Unsupporte
     match plan {
         LogicalPlan::SubqueryAlias(alias) => aggregate_of_all(&alias.input),
         LogicalPlan::Projection(projection) => {
-            let [one] = projection.expr.as_slice() else { return unknown("a query of several values") };
+            let [one] = projection.expr.as_slice() else { return unknown("a correlated sub-query of several columns") };
             let (aggregate, value) = computed_below(&projection.input)?;
             match (without_alias(one), value) {
                 (Expr::Column(_), Some(value)) => Ok((aggregate, value)),
                 (one, None) => Ok((aggregate, one.clone())),
-                _ => unknown("a query of something computed twice"),
+                _ => unknown("a correlated sub-query that computes with a column that it has computed"),
             }
         }
         _ => {
@@ -374,7 +376,7 @@ fn aggregate_of_all(plan: &LogicalPlan) -> Result<(&Aggregate, Expr), Unsupporte
             match (value, aggregate.schema.columns().as_slice()) {
                 (Some(value), _) => Ok((aggregate, value)),
                 (None, [one]) => Ok((aggregate, Expr::Column(one.clone()))),
-                _ => unknown("a query of several aggregates"),
+                _ => unknown("a correlated sub-query of several aggregates"),
             }
         }
     }
@@ -387,7 +389,7 @@ fn computed_below(plan: &LogicalPlan) -> Result<(&Aggregate, Option<Expr>), Unsu
         LogicalPlan::SubqueryAlias(_) | LogicalPlan::Projection(_) => {
             aggregate_of_all(plan).map(|(aggregate, value)| (aggregate, Some(value)))
         }
-        _ => unknown("a query that is no aggregate, for each row"),
+        _ => unknown("a correlated sub-query that isn't an aggregate of all its rows"),
     }
 }
 
@@ -442,7 +444,7 @@ fn split_correlation(plan: &LogicalPlan, around: &DFSchema) -> Result<Correlated
     let filter = match plan {
         LogicalPlan::SubqueryAlias(alias) => return split_correlation(&alias.input, around),
         LogicalPlan::Filter(filter) => filter,
-        _ => return unknown("a query for each row without an equality"),
+        _ => return unknown("a correlated sub-query without an equality"),
     };
     let is_bound = |expr: &Expr| expr.contains_outer();
     let (mut pairs, mut rest, mut comparison) = (Vec::new(), Vec::new(), None);
@@ -463,7 +465,9 @@ fn split_correlation(plan: &LogicalPlan, around: &DFSchema) -> Result<Correlated
                 let (inner, outer) = (as_text(inner, schema).clone(), as_text(&unbound(outer)?, around).clone());
                 comparison = Some(Comparison { inner, op, outer });
             }
-            condition if is_bound(condition) => return unknown("a query for each row by more than an equality"),
+            condition if is_bound(condition) => {
+                return unknown("a correlated sub-query with more than equalities and one comparison");
+            }
             condition => rest.push(condition.clone()),
         }
     }
@@ -474,7 +478,7 @@ fn split_correlation(plan: &LogicalPlan, around: &DFSchema) -> Result<Correlated
     });
     below.map_err(unsupported)?;
     if pairs.is_empty() || !is_free {
-        return unknown("a query for each row without an equality");
+        return unknown("a correlated sub-query without an equality");
     }
     let plan = match conjunction(rest) {
         Some(rest) => LogicalPlan::Filter(Filter::try_new(rest, Arc::clone(&filter.input)).map_err(unsupported)?),
@@ -495,5 +499,5 @@ fn unbound(expr: &Expr) -> Result<Expr, UnsupportedExpr> {
         other => Ok(Transformed::no(other)),
     });
     let unbound = unbound.map_err(unsupported)?.data;
-    if has_own { unknown("a query for each row by both sides together") } else { Ok(unbound) }
+    if has_own { unknown("a correlated condition with columns of both queries on one side") } else { Ok(unbound) }
 }

@@ -17,14 +17,14 @@ impl Recogniser<'_> {
             && recursions.iter().all(|of_column| of_column.depth == 1)
             && unnest.struct_type_columns.is_empty();
         if !is_plain || !in_place || unnest.list_type_columns.iter().any(|(_, list)| list.depth != 1) {
-            return unknown("an unnest of structs, of lists in lists, or that keeps nulls");
+            return unknown("unnest of structs, of lists in lists, or with a row for a null list");
         }
         let columns: Vec<usize> = unnest.list_type_columns.iter().map(|(column, _)| *column).collect();
         let outputs = types(&unnest.schema);
         let are_items =
             columns.iter().all(|column| splay_engine::item(&input_types[*column]) == Some(&outputs[*column]));
         if columns.is_empty() || !are_items {
-            return unknown("an unnest of something that is no list");
+            return unknown("unnest of a value that isn't a list");
         }
         let input = Box::new(self.stage(&unnest.input)?.into_plan(unnest.input.schema()));
         Ok(Stage::Frame(Plan::Unnest { input, columns }))

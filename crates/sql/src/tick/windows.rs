@@ -26,10 +26,10 @@ impl Recogniser<'_> {
         let (keys, calls) = (&select.group_expr, &select.aggr_expr);
         let types = types(output);
         if types.len() != keys.len() + calls.len() {
-            return unknown("a key that is named twice");
+            return unknown("a GROUP BY key that is named twice");
         }
         if !parts.is_ordered {
-            return unknown("a window join with rows whose order isn't known");
+            return unknown("a window join over rows whose order isn't known");
         }
         let left_schema = parts.left.schema();
         let Right { scan, columns, symbol, keys: further } = self.right_of(parts)?;
@@ -43,7 +43,7 @@ impl Recogniser<'_> {
         let mut bound = |(expr, inclusive): &(Expr, bool)| -> Result<(TickExpr, bool), UnsupportedExpr> {
             let bound_type = expr.get_type(left_schema).map_err(|error| UnsupportedExpr(error.to_string()))?;
             if !matches!(bound_type, DataType::Timestamp(TimeUnit::Nanosecond, _)) {
-                return unknown(format!("a window of a {bound_type}"));
+                return unknown(format!("a window join with a bound of type {bound_type}"));
             }
             Ok((self.convert(expr, left_schema)?, *inclusive))
         };
@@ -60,7 +60,7 @@ impl Recogniser<'_> {
                 TickExpr::Column(column) if column < left_columns => TickExpr::Column(column),
                 // The number of the left row, which isn't used here.
                 TickExpr::Column(column) if column == left_columns => self.null()?,
-                _ => return unknown("a window join by more than left rows"),
+                _ => return unknown("a window join grouped by something other than its left rows"),
             });
         }
         outputs.extend((0..calls.len()).map(|call| TickExpr::Column(left_columns + call)));
@@ -77,13 +77,13 @@ impl Recogniser<'_> {
         let right = self.stage(parts.right);
         self.in_window_join = false;
         let Stage::Table { mut scan, columns } = right? else {
-            return unknown("a window join with more than rows of a table");
+            return unknown("a window join whose right side is a query, not a table");
         };
         scan.evaluate_symbol_conditions();
         let spec = self.spec(&scan);
         let right_time = self.convert(parts.right_time, right_schema)?.substitute(&columns);
         if !matches!(instants(&right_time), TickExpr::Column(column) if *column == spec.time_position()) {
-            return unknown("a window join by another column than the time of the right table");
+            return unknown("a window join by a column that isn't the time of the right table");
         }
         let (symbol, keys) = self.join_keys(parts.keys, (left_schema, right_schema), &columns, &spec)?;
         Ok(Right { scan, columns, symbol, keys })
@@ -92,7 +92,7 @@ impl Recogniser<'_> {
     fn null(&mut self) -> Result<TickExpr, UnsupportedExpr> {
         match self.constants.fix(&datafusion::common::ScalarValue::Null) {
             Some(null) => Ok(TickExpr::Constant(null)),
-            None => unknown("a null"),
+            None => unknown("a NULL that has no Arrow value"),
         }
     }
 }
@@ -122,7 +122,7 @@ fn over_right(
         let mut is_right = true;
         expr.visit_columns(&mut |column| is_right &= (first..first + of_right.len()).contains(&column));
         if !is_right {
-            return unknown("a window join with an aggregate over both sides");
+            return unknown("a window join with an aggregate over columns of both sides");
         }
         let joined = (0..first + of_right.len()).map(|column| match column.checked_sub(first) {
             Some(column) => of_right[column].clone(),
@@ -134,7 +134,7 @@ fn over_right(
     aggregate.filter = aggregate.filter.as_ref().map(over_table).transpose()?;
     by_time(&mut aggregate, spec);
     if aggregate.function.is_of_rows_in_memory() {
-        return unknown("first or last by another column than the time, or a list");
+        return unknown("a window join with array_agg, string_agg, or first or last by another order than the time");
     }
     Ok(aggregate)
 }

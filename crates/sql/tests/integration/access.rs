@@ -409,7 +409,7 @@ fn columns_without_a_right_are_no_columns() {
     gives(&ann, "select * from trade order by price limit 1", "10.0");
     assert!(error_text(&ann, "select date from trade").contains("date"));
     let explained = answer(&ann, "explain select price from trade").unwrap();
-    assert!(explained.contains("none, because of a table of which"), "{explained}");
+    assert!(explained.contains("none, because of a table with columns or rows that"), "{explained}");
 }
 
 #[test]
