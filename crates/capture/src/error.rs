@@ -83,16 +83,16 @@ pub enum Error {
         path: PathBuf,
     },
 
-    /// This database follows another one, whose rows alone it takes.
-    #[error("this database follows {leader} and takes no rows of its own; splay promote makes it the leader")]
+    /// This database follows another one, and accepts rows from that one only.
+    #[error("this database follows {leader} and accepts no rows from senders; splay promote makes it the leader")]
     Following {
         /// Its leader's address.
         leader: String,
     },
 
-    /// Another copy of this database was promoted: what is taken here would be lost to it. Send rows there; let this copy follow.
+    /// Another copy of this database was promoted, and would never get rows that are accepted here. Send rows there; let this copy follow.
     #[error(
-        "another copy of this database was promoted to epoch {epoch}, and this one takes nothing any more: send rows there, and let this one follow it"
+        "another copy of this database was promoted to epoch {epoch}, so this one accepts no more rows: send them to that copy, and let this one follow it"
     )]
     Fenced {
         /// The higher epoch.
@@ -115,18 +115,18 @@ pub enum Error {
 
     /// The rows are in this database, but followers didn't say in time that they have them. Rows that have a producer's number may be sent again.
     #[error(
-        "the rows are on the leader's disk, but followers didn't confirm them in time: they may be lost if the leader is"
+        "the rows are on the leader's disk, but followers didn't confirm them in time: if the leader is lost, the rows may be lost"
     )]
     Unconfirmed,
 
     /// This database has something that its leader doesn't have, and that following would lose.
     #[error(
-        "this database can't follow: {what}, which is more than {than}; splay serve --follow URL --aside FOLDER copies all of it there first"
+        "this database can't follow: it has {what}, which {than} lacks; splay serve --follow URL --aside FOLDER first copies the whole database to FOLDER"
     )]
     Diverged {
         /// What it has.
         what: String,
-        /// What the leader has.
+        /// What lacks it.
         than: String,
     },
 
@@ -150,7 +150,7 @@ pub enum Error {
 
     /// The journal can't be written any more: a sync failed, and what is on disk is unknown. End the process; the next start
     /// recovers by itself.
-    #[error("capture has failed and must be started anew: {reason}")]
+    #[error("capture has failed and must be restarted: {reason}")]
     Failed {
         /// What failed.
         reason: String,

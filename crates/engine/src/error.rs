@@ -24,7 +24,7 @@ pub enum Error {
     Unsupported(String),
 
     /// A side of a join has a key twice, but the plan is for unique keys.
-    #[error("the engine has no kernel for a join to a table in which a key occurs twice")]
+    #[error("the plan assumes that each key of the join's right side is unique, and a key occurs twice")]
     RepeatedKey,
 
     /// The statement was cancelled.

@@ -339,7 +339,7 @@ fn plan_text(
         let untyped = untyped(&columns(&source.rules), settings);
         if let Some(column) = untyped.first() {
             return Err(misfit(format!(
-                "it has no rows, so that the types of its columns {} can't be told; give them by --type, as in --type {column}={}",
+                "it has no rows from which the types of its columns {} could be inferred; give them by --type, as in --type {column}={}",
                 listed(&untyped),
                 if sniff::TIME_NAMES.iter().any(|name| same_name(name, column)) { "timestamp" } else { "float64" },
             )));

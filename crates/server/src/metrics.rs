@@ -53,7 +53,7 @@ pub(crate) struct Metrics {
     pub(crate) statements_waiting: Gauge,
     /// Statements that were begun anew.
     pub(crate) statements_restarted: Counter,
-    /// Times that a statement gave its place back because its client read nothing.
+    /// Times that a statement gave up its slot because its client read nothing for a second.
     pub(crate) statements_stalled: Counter,
     /// Connections that are open.
     pub(crate) connections: Family<Label, Gauge>,
@@ -83,11 +83,15 @@ impl Metrics {
         let appends = Family::<LabelPair, Counter>::default();
         registry.register("appends", "Appends that were answered, by way in and outcome", appends.clone());
         let append_seconds = Family::<Label, Histogram>::new_with_constructor(latencies);
-        registry.register("append_seconds", "Time from receipt to ack, by ack class", append_seconds.clone());
+        registry.register(
+            "append_seconds",
+            "Time from a batch's receipt to its acknowledgement, by class",
+            append_seconds.clone(),
+        );
         let rows_in = Family::<Label, Counter>::default();
         registry.register("rows_in", "Rows that were stored, by way in", rows_in.clone());
         let bytes_in = Family::<Label, Counter>::default();
-        registry.register("bytes_in", "Bytes of rows that came, by way in", bytes_in.clone());
+        registry.register("bytes_in", "Bytes received, by way in", bytes_in.clone());
         let connections_refused = Family::<Label, Counter>::default();
         registry.register("connections_refused", "Connections beyond the limits", connections_refused.clone());
         let statements_run_by = Family::<Label, Counter>::default();
@@ -97,31 +101,35 @@ impl Metrics {
             statements_run_by.clone(),
         );
         let tick_plans_refused = Counter::default();
-        let help = "Tick plans that the engine refused while they ran, so that DataFusion ran them again";
+        let help = "Tick plans that the engine refused while running, so that DataFusion ran the statement again";
         registry.register("tick_plans_refused", help, tick_plans_refused.clone());
         let rows_scanned = Counter::default();
         registry.register("rows_scanned", "Rows that statements read", rows_scanned.clone());
         let bytes_scanned = Counter::default();
         registry.register("bytes_scanned", "Bytes of columns that statements read", bytes_scanned.clone());
         let blocks = Family::<Label, Counter>::default();
-        registry.register("blocks", "Blocks of tables that statements named: read, or passed over", blocks.clone());
+        registry.register(
+            "blocks",
+            "Blocks of the tables that statements named: read, or skipped by the index",
+            blocks.clone(),
+        );
         let rows_out = Counter::default();
         registry.register("rows_out", "Rows sent in answers", rows_out.clone());
         let statements_running = Gauge::default();
-        registry.register("statements_running", "Statements that run", statements_running.clone());
+        registry.register("statements_running", "Running statements", statements_running.clone());
         let statements_waiting = Gauge::default();
-        let help = "Statements that wait for a place, or for their client";
+        let help = "Statements that wait for a slot, or for their client to read";
         registry.register("statements_waiting", help, statements_waiting.clone());
         let statements_restarted = Counter::default();
-        let help = "Statements that outstayed their short place and were begun anew in a long one";
+        let help = "Statements stopped after 100 ms in a short slot, and restarted in a long one";
         registry.register("statements_restarted", help, statements_restarted.clone());
         let statements_stalled = Counter::default();
-        let help = "Times that a statement gave its place back because its client read nothing";
+        let help = "Times that a statement gave up its slot because its client read nothing for a second";
         registry.register("statements_stalled", help, statements_stalled.clone());
         let connections = Family::<Label, Gauge>::default();
-        registry.register("connections", "Connections that are open", connections.clone());
+        registry.register("connections", "Open connections", connections.clone());
         let subscriptions = Gauge::default();
-        registry.register("subscriptions", "Subscriptions that run", subscriptions.clone());
+        registry.register("subscriptions", "Running subscriptions", subscriptions.clone());
         let updates_out = Counter::default();
         registry.register("updates_out", "Updates sent to subscribers", updates_out.clone());
         let quota_refusals = QuotaRefusals::default();

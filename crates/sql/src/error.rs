@@ -41,7 +41,7 @@ pub(crate) fn reason_of_session(statement: &str) -> Option<&'static str> {
 /// The reason why a kind of statement isn't accepted here, and where it is.
 fn not_here(statement: &str) -> &'static str {
     reason_of_session(statement)
-        .unwrap_or("SQL only reads here; statements that write are for the command, for Python and for POST /query")
+        .unwrap_or("SQL only reads here; send statements that write by the command, by Python or by POST /query")
 }
 
 /// Error of a statement. The database is unchanged.
@@ -55,7 +55,7 @@ pub enum Error {
         message: String,
     },
 
-    /// The statement would change something, but the session may only read, or this way of sending statements takes no changes.
+    /// The statement would change something, but the session may only read, or the interface that it was sent to accepts no changes.
     #[error("{statement} is not allowed: {}", not_here(statement))]
     ReadOnly {
         /// The kind of statement.
@@ -72,7 +72,7 @@ pub enum Error {
     },
 
     /// The running statements together hold all available memory. Try again later.
-    #[error("there is not enough memory left for this statement, of {message}")]
+    #[error("there is not enough memory left for this statement: {message}")]
     TotalMemory {
         /// The total that all statements may hold, the amount requested and the amount left.
         message: String,
@@ -247,7 +247,7 @@ fn of_no_signature(message: &str) -> Option<String> {
             format!("{function} doesn't take a {type_text}: cast it, {function}(x::int)")
         }
         Some((type_text, _)) => format!("{function} doesn't take a {type_text}"),
-        None => format!("{function} doesn't take what it is given"),
+        None => format!("{function} doesn't take arguments of these types"),
     })
 }
 

@@ -39,7 +39,7 @@ impl TotalMemory {
         reservation.map(|_| ()).map_err(|reserved| {
             let available = self.limit_bytes.saturating_sub(reserved);
             DataFusionError::ResourcesExhausted(format!(
-                "{TOTAL}, {} bytes: {bytes} more are asked for, {available} are left",
+                "{TOTAL} is limited to {} bytes; {bytes} more were requested, {available} are left",
                 self.limit_bytes
             ))
         })

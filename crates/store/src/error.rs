@@ -277,7 +277,7 @@ pub enum Error {
     Poisoned,
 
     /// The caller's observer ended the work. Nothing of it is visible.
-    #[error("stopped before the end")]
+    #[error("stopped before the end; nothing of it is visible")]
     Stopped,
 
     /// Arrow refused an operation.

@@ -540,19 +540,22 @@ impl TableSpec {
             validate_column_name(&column.name)?;
             if column.column_type.to_string().parse().as_ref() != Ok(&column.column_type) {
                 return Err(
-                    self.error(format!("{:?} has the type {}, which there isn't", column.name, column.column_type))
+                    self.error(format!("{:?} has the type {}, which doesn't exist", column.name, column.column_type))
                 );
             }
             let is_taken = |name: &String| name.eq_ignore_ascii_case(&column.name);
             let others = self.columns.iter().filter(|other| !std::ptr::eq(*other, column));
             if self.dropped.iter().any(is_taken) || others.flat_map(|other| &other.formerly).any(is_taken) {
                 return Err(self.error(format!(
-                    "{:?} was the name of a column that was dropped or renamed, and older files have it still: choose another name",
+                    "{:?} was the name of a column that was dropped or renamed, and older files still have that column: choose another name",
                     column.name
                 )));
             }
             if !seen.insert(column.name.to_ascii_lowercase()) {
-                return Err(self.error(format!("two columns are named {:?} when case is left aside", column.name)));
+                return Err(self.error(format!(
+                    "two columns are named {:?}; names that differ only in case are equal",
+                    column.name
+                )));
             }
         }
         if let Some(of_reference) = &self.reference {

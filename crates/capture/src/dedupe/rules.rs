@@ -68,7 +68,10 @@ impl DedupeRules {
         for (table, own) in &settings.dedupe {
             let rule = DedupeRule::new(all.len(), table, own).map_err(|reason| refused(table, reason))?;
             if all.iter().any(|other| other.table == rule.table) {
-                return Err(refused(table, "the table is named twice when case is left aside".to_owned()));
+                return Err(refused(
+                    table,
+                    "the table is named twice; names that differ only in case are equal".to_owned(),
+                ));
             }
             all.push(Arc::new(rule));
         }

@@ -47,7 +47,7 @@ impl Replica {
                 return self.take_place(&leader, &commits);
             }
         }
-        Err(Error::Leader { reason: "its journal goes faster than it is fetched".to_owned() })
+        Err(Error::Leader { reason: "it removes journal files faster than they are fetched".to_owned() })
     }
 
     fn clear_staged(&self) -> Result<()> {

@@ -79,13 +79,14 @@ impl Replica {
         let fork = leader.forks.iter().find(|fork| fork.epoch > state.epoch);
         let (what, fork) = match fork {
             Some(fork) => (self.behind(fork)?, fork.clone()),
-            None => {
-                (Some("its epoch ended so long ago that the leader doesn't know where".to_owned()), EpochEnd::default())
-            }
+            None => (
+                Some("the rows of an epoch that ended so long ago that the leader no longer knows its end".to_owned()),
+                EpochEnd::default(),
+            ),
         };
         if let Some(what) = what {
             let Some(aside) = aside else {
-                return Err(Error::Diverged { what, than: format!("epoch {} has", leader.epoch) });
+                return Err(Error::Diverged { what, than: format!("epoch {} of the leader", leader.epoch) });
             };
             tracing::warn!(%what, to = %aside.display_path("").display(), "put aside before the leader is followed");
             back_up_with(&self.database, Arc::clone(aside), true)?;

@@ -22,7 +22,7 @@ pub(super) fn fields(line: &str) -> Result<Vec<Field<'_>>, &'static str> {
                 let end = rest.find(',').unwrap_or(rest.len());
                 let text = &rest[..end];
                 if text.contains('"') {
-                    return Err("a quote stands within a field that doesn't begin with one");
+                    return Err("a field that isn't quoted contains a quote");
                 }
                 (Field { text: Cow::Borrowed(text), is_quoted: false }, &rest[end..])
             }
@@ -31,7 +31,7 @@ pub(super) fn fields(line: &str) -> Result<Vec<Field<'_>>, &'static str> {
         match behind.strip_prefix(',') {
             Some(next) => rest = next,
             None if behind.is_empty() => return Ok(fields),
-            None => return Err("something stands behind a closing quote"),
+            None => return Err("a closing quote is followed by neither a comma nor the end of the line"),
         }
     }
 }

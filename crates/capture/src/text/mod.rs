@@ -51,7 +51,7 @@ impl std::str::FromStr for TextFormat {
         match text {
             "csv" => Ok(TextFormat::Csv),
             "ndjson" => Ok(TextFormat::Ndjson),
-            _ => Err(format!("{text:?} is no format of lines; there are csv, ndjson")),
+            _ => Err(format!("unknown format of lines {text:?}; there are csv, ndjson")),
         }
     }
 }

@@ -99,8 +99,8 @@ fn a_bad_line_is_refused_with_its_number_and_the_others_are_taken() {
             "line 4: it has 2 fields, not 3",
             "line 5: a quote isn't closed within the line",
             "line 6: it has no time",
-            "line 7: a quote stands within a field that doesn't begin with one",
-            "line 8: something stands behind a closing quote",
+            "line 7: a field that isn't quoted contains a quote",
+            "line 8: a closing quote is followed by neither a comma nor the end of the line",
             "line 9: time: \"soon\" is no timestamp",
         ]
     );

@@ -237,15 +237,15 @@ fn refuse_rest(plan: &LogicalPlan) -> Result<()> {
             expr.apply(|expr| {
                 if bucket_arguments(expr).is_some() {
                     return plan_err!(
-                        "time_bucket_gapfill(…) stands in a GROUP BY by itself, not in GROUPING SETS nor within another expression"
+                        "time_bucket_gapfill(…) must be a whole key of GROUP BY, outside GROUPING SETS and other expressions"
                     );
                 }
                 match fill_argument(expr) {
                     Some((FillKind::Previous, _)) => {
-                        plan_err!("locf(x) stands in the SELECT list of a GROUP BY time_bucket_gapfill(…)")
+                        plan_err!("locf(x) is allowed only in the SELECT list of a query with GROUP BY time_bucket_gapfill(…)")
                     }
                     Some((FillKind::Linear, _)) => {
-                        plan_err!("interpolate(x) stands in the SELECT list of a GROUP BY time_bucket_gapfill(…)")
+                        plan_err!("interpolate(x) is allowed only in the SELECT list of a query with GROUP BY time_bucket_gapfill(…)")
                     }
                     None => Ok(TreeNodeRecursion::Continue),
                 }

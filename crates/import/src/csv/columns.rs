@@ -528,7 +528,7 @@ impl<'a> Column<'a> {
     fn push_timestamp(&mut self, text: &[u8], day: Option<i32>) -> Result<(), String> {
         if self.plan.needs_date() {
             let nanos = times::time_of_day(text, &self.plan.spelling).ok_or_else(|| self.no_value(text))?;
-            let day = day.ok_or("there is no date for the time of day")?;
+            let day = day.ok_or("a time of day needs a date, which the row doesn't have")?;
             return self.push_local(times::local(day, nanos).ok_or(times::OUT_OF_RANGE)?);
         }
         let nanos = times::instant(text, &self.plan.spelling, &mut self.zone)

@@ -245,7 +245,8 @@ impl<'a> Builder<'a> {
     pub(crate) fn complete(&mut self, day: Option<i32>) -> Result<(), RowFault> {
         while let Some((index, column, nanos)) = self.waiting.pop() {
             let local = day.and_then(|day| times::local(day, nanos));
-            let local = local.ok_or_else(|| (Some(index), "there is no date for the time of day".to_owned()))?;
+            let local = local
+                .ok_or_else(|| (Some(index), "a time of day needs a date, which the row doesn't have".to_owned()))?;
             self.columns[column].push_local(local).map_err(|e| (Some(index), e))?;
         }
         self.rows += 1;

@@ -63,8 +63,11 @@ impl FromStr for Kind {
     /// `longs`, `longs:1000`, `booleans`, `symbols`, `symbols:3`, `prices`, `times`.
     fn from_str(text: &str) -> std::result::Result<Kind, String> {
         let (name, bound) = text.split_once(':').map_or((text, None), |(name, bound)| (name, Some(bound)));
-        let wrong =
-            || format!("{text:?} is none of longs, longs:BOUND, booleans, symbols, symbols:LETTERS, prices, times");
+        let wrong = || {
+            format!(
+                "unknown kind of values {text:?}; there are longs, longs:BOUND, booleans, symbols, symbols:LETTERS, prices, times"
+            )
+        };
         match (name, bound) {
             ("longs", None) => Ok(Kind::Longs(1_000)),
             ("longs", Some(bound)) => bound.parse().ok().filter(|b| *b > 0).map(Kind::Longs).ok_or_else(wrong),
@@ -100,7 +103,7 @@ impl FromStr for Order {
             "random" => Ok(Order::Random),
             "sorted" => Ok(Order::Sorted),
             "contiguous" => Ok(Order::Contiguous),
-            _ => Err(format!("{text:?} is none of random, sorted, contiguous")),
+            _ => Err(format!("unknown order {text:?}; there are random, sorted, contiguous")),
         }
     }
 }

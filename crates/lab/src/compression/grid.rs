@@ -33,7 +33,7 @@ impl FromStr for SchemeSet {
             "all" => Ok(SchemeSet::All),
             "q" => Ok(SchemeSet::Q),
             "today" => Ok(SchemeSet::Today),
-            _ => Err(format!("{text:?} is none of all, q, today")),
+            _ => Err(format!("unknown set of schemes {text:?}; there are all, q, today")),
         }
     }
 }

@@ -548,7 +548,7 @@ impl FlightSqlService for FlightFront {
         request: Request<Action>,
     ) -> Result<ActionCancelQueryResult, Status> {
         self.caller(request.metadata(), Role::Read).await?;
-        let wrong = |_| Problem::new(Code::Request, "this is no flight");
+        let wrong = |_| Problem::new(Code::Request, "the request has no valid FlightInfo");
         self.cancel(&FlightInfo::decode(query.info).map_err(wrong)?)?;
         Ok(ActionCancelQueryResult { result: CANCEL_RESULT_CANCELLED })
     }
@@ -563,7 +563,7 @@ impl FlightSqlService for FlightFront {
             let kind: String = action.r#type.chars().take(100).collect();
             return Err(Problem::new(Code::Unsupported, format!("there is no action {kind:?}")).into());
         }
-        let wrong = |_| Problem::new(Code::Request, "this is no flight");
+        let wrong = |_| Problem::new(Code::Request, "the request has no valid FlightInfo");
         let request_body = CancelFlightInfoRequest::decode(action.body).map_err(wrong)?;
         self.cancel(&request_body.info.unwrap_or_default())?;
         let body = CancelFlightInfoResult { status: CancelStatus::Cancelled as i32 }.encode_to_vec().into();

@@ -275,7 +275,7 @@ fn seconds(claims: &Claims, name: &str) -> Result<Option<i64>, TokenRefusal> {
     let Some(value) = claims.get(name) else { return Ok(None) };
     #[expect(clippy::cast_possible_truncation, reason = "the bounds are checked")]
     let whole = value.as_f64().filter(|seconds| (0.0..1e12).contains(seconds)).map(|seconds| seconds as i64);
-    whole.map(Some).ok_or("one of its times is none")
+    whole.map(Some).ok_or("its exp, nbf or iat isn't a time")
 }
 
 /// The texts of a claim: one, or a list.

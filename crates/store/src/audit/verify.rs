@@ -206,7 +206,7 @@ impl<'a> Check<'a> {
     /// Takes the first record of a file.
     fn open(&mut self, linked: &LinkedLine, number: u64) {
         if linked.link.n != number {
-            self.problem(format!("its first record is {}: it had another name", linked.link.n));
+            self.problem(format!("its first record is {}, so the file was renamed", linked.link.n));
         }
         let Some(opening) = linked.link.file.clone() else {
             return self.problem("its first record doesn't say what file it is");
@@ -218,7 +218,7 @@ impl<'a> Check<'a> {
             self.problem("it is of another chain than the head");
         }
         if opening.is_first && self.position.is_some() {
-            self.problem("a chain begins with it, behind another one");
+            self.problem("it begins a new chain after another one");
         }
         match (&opening.key, self.key) {
             (Some(id), Some(key)) if id == key.id() => self.was_keyed = true,
@@ -265,7 +265,7 @@ impl<'a> Check<'a> {
             });
         } else if *before != position.digest {
             self.problem(format!(
-                "record {n} doesn't follow the record {} that is before it: one was exchanged",
+                "record {n} doesn't follow record {}, which precedes it: one of them was replaced",
                 position.n
             ));
         }

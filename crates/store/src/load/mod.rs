@@ -173,7 +173,7 @@ impl Load {
         };
         spec.validate()?;
         if options.replace == Replace::Symbols && spec.symbol.is_none() {
-            return Err(spec.error("it has no symbol column, so that only dates can be replaced".to_owned()));
+            return Err(spec.error("it has no symbol column: only whole dates can be replaced".to_owned()));
         }
         if options.partition.is_some() && spec.reference.is_some() {
             return Err(spec.error("it is a reference table, which has one partition".to_owned()));
@@ -187,7 +187,7 @@ impl Load {
             return Err(spec.error(reason.to_owned()));
         }
         if options.on_conflict != OnConflict::Refuse && spec.key_positions().is_empty() {
-            return Err(spec.error("it has no key, so that no row conflicts with another".to_owned()));
+            return Err(spec.error("it has no key, so no row conflicts with another: leave the clause out".to_owned()));
         }
         let operation = if options.replace == Replace::Nothing { Operation::Load } else { Operation::Replace };
         let (schema, dates) = (spec.arrow(), spec.partitions()?);

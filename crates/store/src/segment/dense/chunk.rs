@@ -313,7 +313,7 @@ impl Column {
     fn place(&self, chunk: usize) -> Result<Range<usize>, String> {
         let (start, bytes) = self.stored.chunks[chunk];
         let places = usize::try_from(start).ok().zip(usize::try_from(start.saturating_add(bytes)).ok());
-        places.map(|(start, end)| start..end).ok_or_else(|| format!("one of {bytes} bytes"))
+        places.map(|(start, end)| start..end).ok_or_else(|| format!("a chunk of {bytes} bytes from byte {start} on"))
     }
 
     fn first_byte(&self, row: usize) -> u64 {

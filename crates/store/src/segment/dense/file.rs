@@ -88,14 +88,14 @@ fn footer(file: &CheckedFile) -> Result<Footer> {
     }
     let (stored, plain) = (u32_at(&tail, 0) as usize, u32_at(&tail, 4) as usize);
     let Some(start) = tail_start.checked_sub(stored).filter(|start| *start >= MAGIC.len()) else {
-        return Err(wrong(tail_start, "a footer within the file", format!("one of {stored} bytes")));
+        return Err(wrong(tail_start, "a footer within the file", format!("a footer of {stored} bytes")));
     };
     if plain > FOOTER_BYTES_MAX {
-        return Err(wrong(tail_start, "a footer", format!("one of {plain} bytes")));
+        return Err(wrong(tail_start, "a footer within its limit", format!("a footer of {plain} bytes")));
     }
     let bytes = file.bytes(start..tail_start)?;
     if crc32c::crc32c(&bytes) != u32_at(&tail, 8) {
-        return Err(wrong(start, "the checksum of the footer", "another".to_owned()));
+        return Err(wrong(start, "the checksum of the footer", "another checksum".to_owned()));
     }
     let text = decompress(&bytes, plain).map_err(|found| wrong(start, "a compressed footer", found))?;
     serde_json::from_slice(&text).map_err(|error| wrong(start, "a footer of a dense segment", error.to_string()))
