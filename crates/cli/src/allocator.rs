@@ -17,6 +17,7 @@ const IDLE_INTERVAL: Duration = Duration::from_secs(1);
 /// `mi_option_purge_delay` of `mimalloc.h`.
 const PURGE_DELAY: c_int = 15;
 
+// SAFETY: the signatures of `mimalloc.h`, where `mi_option_t` is an enum, which C passes as an int.
 unsafe extern "C" {
     fn mi_option_set(option: c_int, value: c_long);
     fn mi_collect(force: bool);
@@ -32,7 +33,7 @@ pub fn give_back_soon() {
 
 /// Gives freed memory of this thread back at once, so that what a piece of work needs is seen.
 pub fn give_back_now() {
-    // SAFETY: takes a flag.
+    // SAFETY: the function takes a flag and may be called by any thread at any time.
     unsafe { mi_collect(true) };
 }
 
@@ -43,7 +44,7 @@ pub fn give_back_when_idle() -> std::io::Result<()> {
     thread.spawn(|| {
         loop {
             std::thread::sleep(IDLE_INTERVAL);
-            // SAFETY: takes a flag; without force only memory whose delay is over goes back.
+            // SAFETY: as above. Without force only memory whose delay is over goes back.
             unsafe { mi_collect(false) };
         }
     })?;
@@ -54,6 +55,7 @@ pub fn give_back_when_idle() -> std::io::Result<()> {
 mod tests {
     use super::*;
 
+    // SAFETY: the signature of `mimalloc.h`.
     unsafe extern "C" {
         fn mi_option_get(option: c_int) -> c_long;
     }
@@ -61,7 +63,7 @@ mod tests {
     /// mimalloc numbers its options, and another release may number them anew.
     #[test]
     fn the_option_is_the_purge_delay() {
-        // SAFETY: reads a number.
+        // SAFETY: reads one of mimalloc's options, which exists.
         let before = unsafe { mi_option_get(PURGE_DELAY) };
         assert_eq!(before, 1000, "mimalloc's default");
 
