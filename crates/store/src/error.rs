@@ -215,10 +215,10 @@ pub enum Error {
         incoming: WriteDownPosition,
     },
 
-    /// A server holds rows of the table that are in no file yet. Send the change to that server.
+    /// A server holds captured rows of the table that aren't in its files yet. Send the change to that server.
     #[error(
-        "table {table:?} has captured rows that are in no file yet, so that they can't be changed from here: send the statement to the \
-         server that captures them"
+        "a server holds captured rows of table {table:?} that aren't in its files yet, and only that server can change them: send the \
+         statement there"
     )]
     RowsElsewhere {
         /// The table.

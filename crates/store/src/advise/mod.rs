@@ -198,7 +198,10 @@ impl Table {
     /// Those of [`Table::set_tier`]; [`Error::Schema`](crate::Error::Schema) for an advice without rules, which an empty table gets.
     pub fn apply(&self, advice: &Advice) -> Result<()> {
         if advice.rules.is_empty() {
-            return Err(self.stored()?.spec().error("it has no rows in files, so that nothing is advised".to_owned()));
+            return Err(self
+                .stored()?
+                .spec()
+                .error("it has no rows in files from which rules could be derived".to_owned()));
         }
         self.change_lifecycle(|lifecycle| {
             // A rule that was set while samples were measured stays as well.
