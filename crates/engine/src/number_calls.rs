@@ -1,8 +1,8 @@
-//! Functions of one number that processors compute for several at once, in place of library functions that are compiled
-//! for any processor and called for each number.
+//! Functions of one number as loops that the compiler vectorises. DataFusion's functions call a library function for each number, compiled for any
+//! processor.
 //!
-//! They give what DataFusion's functions of these names give, to the last bit. What those refuse is left to them, for the
-//! error.
+//! Results equal those of DataFusion's functions to the last bit. If DataFusion's function would fail for a value, nothing is computed here, so
+//! that DataFusion's function runs and reports the error.
 
 use std::sync::Arc;
 

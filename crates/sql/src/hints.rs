@@ -1,4 +1,4 @@
-//! Hints for words and functions of other systems: what is written here in place of them.
+//! Hints in errors about statements, functions and forms of other systems: what to write in SplayDB instead.
 
 use std::collections::BTreeSet;
 
@@ -55,7 +55,7 @@ const FORMS: [(&[&str], &str); 6] = [
 
 const BACKTICKS: &str = "a text is in single quotes: 'IBM'";
 
-/// Functions of other systems in lower case, and what is written here. A name that ends with `*` is any that begins so.
+/// Functions of other systems in lower case, and what to write instead. `name*` stands for every name that begins with `name`.
 const FUNCTIONS: [(&[&str], &str); 35] = [
     // Times.
     (
@@ -154,7 +154,7 @@ const FILE_ENDINGS: [&str; 12] =
 /// Names of the caller of a statement.
 const ROLES: [&str; 3] = ["current_user", "session_user", "current_role"];
 
-/// What helps with a statement of another system that isn't run here.
+/// The hint for a statement of another system, by its first words.
 pub(crate) fn of_statement(words: &str) -> Option<&'static str> {
     let is_listed = |(names, _): &&(&[&str], &str)| names.iter().any(|name| name.eq_ignore_ascii_case(words));
     STATEMENTS.iter().find(is_listed).map(|(_, hint)| *hint)

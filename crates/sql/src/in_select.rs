@@ -1,19 +1,20 @@
-//! `x IN (SELECT y …)` as a value: in a select list, in what is aggregated, and in `ORDER BY`. DataFusion 55.2 plans it as a condition of `WHERE`
-//! alone, for which null is as good as false. So `(x IN (SELECT y …)) IS NULL` and `a OR x NOT IN (SELECT y …)` of a condition are joined here, too,
-//! and so is `1 IN (SELECT y …)`, of which it forgets the nulls.
+//! Plans `x IN (SELECT y …)` as a value: in a select list, in the argument of an aggregate, and in `ORDER BY`.
 //!
-//! The rows are joined with the values that the query gives (a mark join, which keeps each row once), and with how many there are and how many of
-//! them aren't null, which determines the result for a value that isn't found:
+//! DataFusion 55.2 plans it only as a condition of `WHERE`, where null has the effect of false. Conditions in which the difference counts are therefore planned
+//! here, too: `(x IN (SELECT y …)) IS NULL`, `a OR x NOT IN (SELECT y …)`, and `1 IN (SELECT y …)`, whose nulls DataFusion ignores.
+//!
+//! The rows are joined twice: with the values of the query, by a mark join, which keeps each row once; and with the query's count of rows and its count of
+//! values that aren't null. These determine the result:
 //!
 //! | | |
 //! | --- | --- |
-//! | it is found | true |
-//! | the query gives no row | false |
-//! | it is null, or the query gives a null | null |
-//! | else | false |
+//! | `x` is among the values | true |
+//! | the query returns no row | false |
+//! | `x` is null, or the query returns a null | null |
+//! | otherwise | false |
 //!
-//! A query that reads columns from around it is refused, and so is a value that each reading gives anew. Of two in the calls of one group
-//! DataFusion makes columns of one name, which it refuses.
+//! Correlated queries are refused here, and so is a value `x` that changes from call to call, such as `random()`. The aggregates of one grouping may contain
+//! only one such expression: DataFusion would give the columns of two the same name, and then refuse the plan.
 
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};

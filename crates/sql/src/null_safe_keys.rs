@@ -1,12 +1,15 @@
 //! Excludes nulls from equalities above joins whose keys compare null as equal to null.
 //!
-//! DataFusion 55.2 makes `ON a.k IS NOT DISTINCT FROM b.k` keys of which null equals null, and then takes `WHERE a.v = b.v` for another such key, so
-//! that rows come whose `v` are null. If a condition is above such a join, or is its own, each equality in it also says that its value isn't
-//! null. Can go once `extract_equijoin_predicate.rs` and `eliminate_cross_join.rs` leave equalities out of the keys of such a join.
+//! - **The rule.** In a condition of a join by `IS NOT DISTINCT FROM`, or above such a join, each equality `a.v = b.v` gets the further condition that its value
+//!   isn't null.
+//! - **The reason.** DataFusion 55.2 makes `ON a.k IS NOT DISTINCT FROM b.k` a join key for which null equals null. It then makes `WHERE a.v = b.v` another
+//!   key of the same join, and so returns rows whose `v` are both null.
+//! - **It can go** once `extract_equijoin_predicate.rs` and `eliminate_cross_join.rs` of DataFusion keep equalities out of the keys of such a join.
 //!
-//! The keys of a join compare null in one way. So beside equalities, and in joins of joins, which DataFusion puts together, `a.k IS NOT DISTINCT FROM b.k`
-//! is written as two equalities of values without nulls: `(a.k IS NULL) = (b.k IS NULL) AND coalesce(a.k, 0) = coalesce(b.k, 0)`. Tick plans take these
-//! two for the keys of every such join, because none of their keys equals null.
+//! All keys of one join compare nulls in the same way. If a join has an equality beside `a.k IS NOT DISTINCT FROM b.k`, or is one of several joins, which
+//! DataFusion may merge, the latter is therefore rewritten to two equalities of values that are never null:
+//! `(a.k IS NULL) = (b.k IS NULL) AND coalesce(a.k, 0) = coalesce(b.k, 0)`. Tick plans use these two equalities for every such join, because null equals
+//! no key of theirs.
 
 use std::sync::Arc;
 

@@ -23,7 +23,7 @@ use crate::syntax::is_word;
 /// Window functions that can ignore nulls, besides the aggregates that declare it.
 const WINDOW_FUNCTIONS_WITH_NULL_TREATMENT: [&str; 5] = ["first_value", "lag", "last_value", "lead", "nth_value"];
 
-/// Words of other systems' clauses that the parser can't read or takes for an alias, the clause, and what is written here.
+/// Clauses of other systems that the parser can't read, or takes for an alias: their first two words, their name, and what to write instead.
 const WORDS: [([&str; 2], &str, &str); 10] = [
     (["latest", "by"], "LATEST BY", "write LATEST ON time PARTITION BY symbol"),
     (["positional", "join"], "POSITIONAL JOIN", "join by row_number() of both sides"),
@@ -37,7 +37,7 @@ const WORDS: [([&str; 2], &str, &str); 10] = [
     (["array", "join"], "ARRAY JOIN", "write CROSS JOIN unnest(list)"),
 ];
 
-/// What is written for a join with at most one row of the right.
+/// What to write for a join with at most one row of the right side.
 const ANY_JOIN: &str =
     "join the rows of the right side that QUALIFY row_number() OVER (PARTITION BY key ORDER BY time) = 1 leaves";
 

@@ -103,13 +103,13 @@ impl RowGroups<'_> {
 
 /// The state of one aggregate for all groups.
 pub(crate) trait Accumulator: Send {
-    /// Makes room for groups up to a number.
+    /// Grows the state to `groups` groups.
     fn grow(&mut self, groups: usize);
 
-    /// Takes rows in.
+    /// Adds rows. `assigned` says which group each row belongs to.
     fn update(&mut self, arguments: &[ArrayRef], assigned: RowGroups<'_>) -> Result<()>;
 
-    /// Adds rows of which only the summary is known. Gives false if the summary doesn't determine the result.
+    /// Adds the rows that a summary describes to a group, without reading them. Returns false, and adds nothing, if the summary doesn't determine their effect.
     fn update_summary(&mut self, _group: u32, _kind: ValueKind, _summary: &Summary) -> bool {
         false
     }
@@ -124,7 +124,7 @@ pub(crate) trait Accumulator: Send {
         0
     }
 
-    /// Takes in what another accumulator of the same aggregate has; `groups` says which group of ours each of its groups is.
+    /// Merges another accumulator of the same aggregate into this one. Its group `n` is group `groups[n]` here.
     fn merge(&mut self, other: Box<dyn Accumulator>, groups: &[u32]) -> Result<()>;
 
     /// The results, one for each group.

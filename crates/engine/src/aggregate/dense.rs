@@ -1,19 +1,21 @@
 //! Groups with dense keys, found by direct addressing instead of a hash.
 //!
-//! Each key is a word. Where the words of all keys lie close together (dictionary codes, numbered texts, most whole
-//! numbers), or are multiples of one unit from the least (starts of buckets), a table has one slot for each combination of words, and a row's group is one load from it.
+//! Each key is a word. A table has one slot for each combination of words, so a row's group takes one load. This needs words that lie close together
+//! (dictionary codes, numbered texts, most whole numbers), or whose distances from the least are multiples of one unit (starts of buckets).
 //!
-//! Invariant: the table covers the words of the blocks so far. Where a block has words outside, a larger table takes the
-//! place of this one; it reaches twice as far on that side, so this happens only a few times. As long as all groups were
-//! made here, a place without a group means a new one, and no group is hashed; otherwise its hash tells whether it is new.
+//! Invariant: the table covers the words of all blocks so far. If a block has words outside, a larger table replaces this one. It extends twice as
+//! far on that side, so this happens only a few times.
+//!
+//! As long as every group has been created here, an empty slot means a new group, and nothing is hashed. Otherwise a group without a slot is looked up by its
+//! hash.
 
 use super::accumulate::NO_GROUP;
 use super::keys::{ValueKey, WordBounds};
 
-/// Most places: these take as much memory as a hash table of a million groups.
+/// Most slots: these take as much memory as a hash table of a million groups.
 const PLACES_MAX: usize = 1 << 22;
 
-/// Most places for each row so far: few rows don't pay for many.
+/// Most slots per row so far: a large table doesn't pay for few rows.
 const PLACES_OF_ROW_MAX: usize = 32;
 
 /// How often the table may be replaced by a larger one.
@@ -98,13 +100,15 @@ impl DenseGroups {
         DenseGroups { places_max: PLACES_MAX.min(bytes / size_of::<u32>()), ..DenseGroups::default() }
     }
 
-    /// How many groups were made here: all if there are as many.
+    /// The number of groups that were created here. If it is the number of all groups, no other group exists.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// The group of each row of a block; false where the words are too far apart. `find` gives the group of a row whose place has none, and is told whether
-    /// it is new: of all `known` groups and those of the block each has a place.
+    /// Passes the group of each row of a block to `take`. Returns false, and passes nothing, if the words are too far apart for a table.
+    ///
+    /// `find` returns the group of a row whose slot is empty. Its second argument is true if the group is certainly new: all `known` groups were
+    /// created here, so every existing group has a slot.
     pub fn rows(
         &mut self,
         values: &[ValueKey],

@@ -28,19 +28,19 @@ use super::texts::Texts;
 use crate::error::Result;
 use crate::hashed::{ValueSet, hash};
 
-/// Numbers that have a bit in each group.
+/// Range of numbers for which every group has bits, however few of them occur.
 const BITS_MIN: u64 = 4096;
 const BITS_HALF: u64 = BITS_MIN / 2;
 
-/// Entries of a group from which on further bits may take their place, and numbers up to the greatest for each of them: a table has this many bits
-/// an entry.
+/// From this number of entries on a group may replace them by more bits, if it then has at most [`NUMBERS_OF_ENTRY_MAX`] bits per entry: an entry of the
+/// table takes that many bits.
 const ENTRIES_MIN: usize = 1024;
 const NUMBERS_OF_ENTRY_MAX: u64 = 128;
 
-/// Groups whose whole numbers have bits, and which have tables of their own: of more groups these would take more than one table.
+/// Groups with bits and tables of their own. For more groups, these would take more memory than one shared table.
 const OWN_GROUPS_MAX: usize = 1024;
 
-/// Values that are looked up together: the places of all of them are read before the first is looked for.
+/// Values that are looked up together: the memory of all their slots is requested before the first is compared.
 const PENDING_MAX: usize = 256;
 
 /// Rows of a run from which on its values have a table of their own while the run is read.

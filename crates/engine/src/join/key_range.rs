@@ -24,7 +24,7 @@ pub(super) struct KeyRange {
     pub column: usize,
     /// How the column compares with a value of the left.
     comparisons: Vec<(BinaryOp, Expr)>,
-    /// Whether the condition says nothing else.
+    /// Whether the condition consists of these comparisons alone.
     is_all: bool,
 }
 
@@ -33,12 +33,12 @@ pub(super) struct KeyRange {
 pub(super) struct KeyBounds {
     /// The least and the greatest number; the least above the greatest where none passes.
     pub of_rows: Vec<(i128, i128)>,
-    /// Whether the condition holds of all that lie between, so that it needn't be asked.
+    /// Whether every value within the bounds meets the condition, so that it needn't be evaluated.
     pub are_exact: bool,
 }
 
 impl KeyRange {
-    /// The tightest range that the condition sets for a column of the smaller side; `width` is that of the left.
+    /// The range of the smaller side's column to which the condition compares most often; `width` is the number of the left's columns.
     pub fn of(condition: &Expr, width: usize, constants: &[ArrayRef]) -> Option<KeyRange> {
         let (mut ranges, mut others) = (Vec::new(), 0);
         collect(condition, width, constants, &mut ranges, &mut others);
@@ -80,7 +80,8 @@ impl KeyRange {
     }
 }
 
-/// Adds the ranges that a condition says, and counts what else it says: comparisons with what is moved among it, which may have no place.
+/// Adds the ranges that a condition implies to `ranges`, and counts in `others` the conditions that a range doesn't express exactly. These include comparisons
+/// whose constant has moved to the other side: the moved bound may overflow.
 fn collect(condition: &Expr, width: usize, constants: &[ArrayRef], ranges: &mut Vec<KeyRange>, others: &mut usize) {
     let Expr::Binary(op, left, right) = condition else {
         *others += 1;
@@ -119,7 +120,8 @@ fn collect(condition: &Expr, width: usize, constants: &[ArrayRef], ranges: &mut 
     }
 }
 
-/// A column as it is, or moved by a constant; with that what moves the other side of a comparison instead.
+/// A column, or a column plus or minus a constant. In the second case also the opposite operation and the constant, to apply to the other side of the
+/// comparison.
 fn side(expr: &Expr, constants: &[ArrayRef]) -> Option<(usize, Option<(BinaryOp, usize)>)> {
     let (op, column, by) = match expr {
         Expr::Column(column) => return Some((*column, None)),

@@ -1,8 +1,9 @@
-//! Folds a range of rows for each row, without subtraction. Neither end of the ranges goes back from one row to the next.
+//! Folds a range of rows for each row, without subtraction. From one row to the next, both ends of the range stay or move forward.
 //!
-//! The rows of a range are cut into older and newer ones, as in a queue of two stacks. The newer ones have one fold, which grows; of
-//! the older ones each has the fold from it to the cut. Once the last older row has left, all rows of the range become older ones. So
-//! a row is folded twice at most, however long the ranges are, and the memory is that of the longest range that had to be cut.
+//! The algorithm is that of a queue made of two stacks. A cut divides the rows of the range into older and newer ones. The newer rows have one common
+//! fold, to which each entering row is added. Each older row has the fold of the rows from itself to the cut, so that a leaving row
+//! needs no subtraction. When the last older row has left, the cut moves to the end of the range, and the folds of all its rows are
+//! computed. So a row is folded at most twice, however long the ranges are. Memory: one fold for each row of the longest range that was cut.
 
 /// Gives `emit` the fold of the rows of each row's range, oldest first. `range` gives the first row and the one behind the last;
 /// neither may go back from row to row, and no first row may lie behind its range's end.

@@ -25,11 +25,12 @@ use crate::order::plain_numbers;
 use crate::parallel;
 use crate::run::{ExecutionContext, check_memory};
 
-/// Rows of a stretch, on average, from which on frames are looked at further, if they have more than some stretches.
+/// Fewest rows per stretch, on average, for which rows in order are worth it; with shorter ones, sorting is as fast. Up to `STRETCHES_MIN` stretches
+/// any length is accepted.
 const STRETCH_ROWS_MIN: usize = 4;
 const STRETCHES_MIN: usize = 256;
 
-/// Rows for each stretch that isn't all of its partition, on average, from which on stretches are put together one by one.
+/// Fewest rows, on average, per stretch that is only a part of its partition. With more such stretches, combining them costs more than a sort.
 const PIECE_ROWS_MIN: usize = 64;
 
 /// Results by call and frame; `None` if the rows aren't in the order of some call.

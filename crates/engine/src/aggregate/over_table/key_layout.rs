@@ -1,7 +1,6 @@
 //! Layout of keys in words: narrow keys share a word, and so do the bits that say which keys are null.
 //!
-//! A row of twenty keys of a table takes some twelve words so, rather than twenty-one: rows that are written to memory once
-//! more, hashed and compared cost as many words as they have.
+//! A row of twenty keys takes about twelve words in this layout instead of twenty-one. Copying, hashing and comparing a row costs as much as it has words.
 
 use arrow::buffer::{BooleanBuffer, NullBuffer};
 use arrow::datatypes::DataType;
