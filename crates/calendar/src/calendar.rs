@@ -34,9 +34,9 @@ pub struct TradingDay {
 pub struct SpecialDay {
     /// The date.
     pub date: NaiveDate,
-    /// Why.
+    /// The holiday or event, such as `Christmas Day`.
     pub name: Cow<'static, str>,
-    /// What it is.
+    /// Whether trading is closed, or has other hours.
     pub kind: SpecialDayKind,
 }
 

@@ -14,57 +14,56 @@ use crate::measure::QualitySettings;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CaptureSettings {
-    /// Acknowledgement given where a sender doesn't ask for a class. Default `disk`.
+    /// Acknowledgement class for senders that name none. Default `disk`.
     pub default_ack: AckClass,
-    /// Whether rows for a table that isn't there create it. Default true.
+    /// Whether rows for an unknown table create it. Default true.
     pub create_tables: bool,
-    /// Length from which on a journal file is followed by the next. Default 64 MiB.
+    /// Size at which the next journal file begins. Default 64 MiB.
     pub journal_segment_bytes: u64,
-    /// Journal that is kept although its rows are in the tables' files, for subscribers that come back. Default 256 MiB.
+    /// Bytes of the journal that are kept for reconnecting subscribers although their rows are in the tables' files. Default 256 MiB.
     pub journal_keep_bytes: u64,
-    /// Columns that rows may give a table, its time among them; no more than 4,096, which is the default.
+    /// Most columns that a table may get by incoming rows, its time column included. At most 4,096, which is the default.
     pub columns_max: usize,
-    /// Tables that one message may make, its quarantines among them. Each takes some syncs of the disk. Default 128.
+    /// Most tables that one message may create, quarantine tables included. Each takes several syncs of the disk. Default 128.
     pub new_tables_max: usize,
-    /// Columns that one message may add to tables that are there. Default 1,024.
+    /// Most columns that one message may add to existing tables. Default 1,024.
     pub new_columns_max: usize,
-    /// Rows, in bytes, that wait for the journal before senders have to wait. Default 64 MiB.
+    /// Bytes of rows that may wait for the journal before senders block. Default 64 MiB.
     pub queue_bytes_max: usize,
-    /// Bytes of one batch of rows. Default 64 MiB.
+    /// Most bytes of one batch of rows. Default 64 MiB.
     pub batch_bytes_max: usize,
     /// Longest time until rows acknowledged as `process` or `memory` are synced, in milliseconds. Default 1,000.
     pub sync_interval_ms: u64,
-    /// Followers that have to have rows on their disks before these are acknowledged as `replica`. Default 1.
+    /// Number of followers that must have rows on their disks before these rows are acknowledged as `replica`. Default 1.
     pub replicas: usize,
-    /// Milliseconds for which a batch waits for them; a follower that was silent for as long isn't there. Default 10,000.
+    /// Milliseconds that a batch waits for these followers. A follower that is silent for this long counts as disconnected. Default 10,000.
     pub replica_timeout_ms: u64,
-    /// Rows of a table in memory from which on they are written down. Default 4 million.
+    /// Rows of a table in memory at which the table is written down. Default 4 million.
     pub live_rows_max: u64,
-    /// Bytes of all tables' rows in memory from which on the largest is written down; at twice as many, senders are refused
-    /// until there is room. Default 1 GiB.
+    /// Bytes of all tables' rows in memory at which the largest table is written down. At twice as many, rows are refused until memory is free again.
+    /// Default 1 GiB.
     pub live_bytes_max: u64,
-    /// Free bytes of the disk below which rows are refused, with an error after which they may be sent again; at most a twentieth of the
-    /// file system. Default 256 MiB.
+    /// Free bytes of the disk below which rows are refused, with an error that says to retry. At most a twentieth of the file system. Default 256 MiB.
     pub disk_free_bytes_min: u64,
-    /// Bytes that a file keeps for what has to be written when the disk is full; at most a twentieth of the file system. Default 64 MiB.
+    /// Size of the reserve: a file that is removed when the disk is full, to make room for write-downs and a clean stop. At most a twentieth of the file
+    /// system. Default 64 MiB.
     pub disk_reserve_bytes: u64,
-    /// Age of the oldest row in memory from which on a table is written down. Default 3,600.
+    /// Age of the oldest row in memory at which its table is written down. Default 3,600.
     pub write_down_age_s: u64,
-    /// How long rows stay in memory, by their own time, so that late ones find their place cheaply. Default 10.
+    /// How long rows stay in memory after their own time, so that rows that arrive late are merged in memory and not in files. Default 10.
     pub late_s: u64,
-    /// How far a row's time may be ahead of the clock; rows further ahead go to the table's quarantine. Default 300.
+    /// How far ahead of the clock the time of a row may be. Rows further ahead go to the table's quarantine. Default 300.
     pub future_s: u64,
-    /// How long after a date's end it is rolled, no less than `late_s`; rows of ended dates that come in have to be in memory for as
+    /// Time from the end of a date to its roll, at least `late_s`. If late rows arrive for an ended date, it is rolled again once none have arrived for this
     /// long. Default 60.
     pub roll_delay_s: u64,
-    /// How long a producer that sends nothing is remembered, so that its repeats are known, once there are 65,536 of them.
-    /// Default 86,400.
+    /// How long a silent producer is remembered, so that its repeats are recognised. Applies once there are 65,536 producers. Default 86,400.
     pub producer_memory_s: u64,
-    /// Whether rows are written down and dates rolled by themselves; else only when asked for. Default true.
+    /// Whether rows are written down and dates rolled automatically. If false, only on request. Default true.
     pub automatic: bool,
-    /// Time zone of the dates of tables that rows create, where their sender names none but UTC. Default UTC.
+    /// Time zone of the dates of tables that rows create, if their sender names none or UTC. Default UTC.
     pub time_zone: Option<String>,
-    /// When these dates begin by the clock of that zone, as `17:00` of the day before. Default midnight.
+    /// Start of these dates by the clock of that zone: `17:00` means 17:00 of the day before. Default midnight.
     pub day_start: Option<DayStart>,
     /// Zones and delays of single tables.
     pub calendars: BTreeMap<String, CalendarSettings>,
@@ -109,7 +108,7 @@ impl Default for CaptureSettings {
 }
 
 impl CaptureSettings {
-    /// Settings by their names, as a JSON object; those that it lacks are as usual.
+    /// Settings from a JSON object by their names. Settings that it lacks have their defaults.
     ///
     /// # Errors
     /// What is wrong with a name or a value.

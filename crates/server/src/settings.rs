@@ -198,7 +198,7 @@ pub struct Line {
 pub struct Limits {
     /// Bytes of one message: a request's body, also once unpacked, or a Flight message. Default 64 MiB.
     pub message_bytes_max: usize,
-    /// Bytes of one line of line protocol. Default 64 KiB.
+    /// Bytes of one line: of line protocol, and of CSV and JSON lines over HTTP. Default 64 KiB.
     pub line_bytes_max: usize,
     /// Columns that rows may give a table, its time among them. A line or batch that would add more is refused. Default 4,096, which is
     /// the most that any table can have.
@@ -239,13 +239,13 @@ pub struct Limits {
     pub result_cache_bytes: usize,
     /// Seconds from a statement's arrival to the last row sent. Default 60.
     pub statement_seconds_max: u64,
-    /// Rows of an answer. A statement with more fails; it is not cut. Default 100 million.
+    /// Most rows of an answer. A statement with more fails; its answer isn't truncated. Default 100 million.
     pub statement_rows_max: u64,
-    /// Statements that run for long at a time, each on a thread of its own; there are as many places again for short ones. Default 16.
+    /// Slots for long-running statements, each of which has a thread of its own. There are as many slots again for short statements. Default 16.
     pub statements_max: usize,
-    /// Statements that wait for a place, or for their client to read. More are refused, to be tried again, or broken off. Default 64.
+    /// Most statements that wait for a slot, or for their client to read. Further ones are refused as `busy`, or stopped if they already run. Default 64.
     pub statements_waiting_max: usize,
-    /// Prepared statements that are kept; the one not used for longest goes first. Default 1,024.
+    /// Most prepared statements that are kept. The least recently used one is dropped first. Default 1,024.
     pub prepared_max: usize,
     /// Subscriptions at a time, each on a thread of its own. Default 128.
     pub subscriptions_max: usize,
@@ -253,7 +253,7 @@ pub struct Limits {
     pub subscription_bytes_max: usize,
     /// Appends of one connection that wait for their ack. Default 64.
     pub appends_waiting_max: usize,
-    /// Seconds that requests under way get to end when the server stops. Default 10.
+    /// Seconds that running requests may take to end when the server stops. Default 10.
     pub shutdown_seconds_max: u64,
 }
 

@@ -69,37 +69,37 @@ impl FrameCursor {
     /// The next frame of the file, whose bytes these are; `None` where no sound one stands.
     ///
     /// # Errors
-    /// What was expected at [`FrameCursor::offset`] where a frame is sound in itself and is none that was written there.
+    /// What was expected at [`FrameCursor::offset`], if the frame there is sound in itself but can't have been written at this place.
     pub(super) fn next<'a>(&mut self, bytes: &'a [u8]) -> Result<Option<FrameStep<'a>>, &'static str> {
         let Some((content, length)) = bytes.get(self.offset..).and_then(format::content) else { return Ok(None) };
         let step = match format::parse(content) {
             None => return Err("a frame of this release"),
             Some(JournalFrame::Link(link)) if self.offset == HEADER_BYTES => FrameStep::Link(link),
-            Some(JournalFrame::Link(_)) => return Err("the file before to be named but at the begin"),
-            Some(JournalFrame::Producers(_)) if self.has_producers => return Err("the producers but once"),
+            Some(JournalFrame::Link(_)) => return Err("the name of the previous file only at the file's beginning"),
+            Some(JournalFrame::Producers(_)) if self.has_producers => return Err("the list of producers only once"),
             Some(JournalFrame::Producers(producers)) => {
                 self.has_producers = true;
                 FrameStep::Producers(producers)
             }
-            Some(_) if !self.has_producers => return Err("the producers before all else"),
+            Some(_) if !self.has_producers => return Err("the list of producers before other frames"),
             Some(JournalFrame::Synced(synced)) => {
                 if synced > self.offset as u64 {
-                    return Err("no more to be synced than was written");
+                    return Err("a synced length within the bytes before it");
                 }
                 FrameStep::Synced(synced)
             }
             Some(JournalFrame::Layout(layout)) => {
                 if self.layouts.insert(layout.id, Arc::new(layout.spec)).is_some() {
-                    return Err("each layout but once");
+                    return Err("each layout only once");
                 }
                 FrameStep::Layout
             }
             Some(JournalFrame::Rows(rows)) => {
-                let spec = self.layouts.get(&rows.layout).ok_or("rows of a table that was described")?;
+                let spec = self.layouts.get(&rows.layout).ok_or("rows of a layout that was described before")?;
                 if rows.sequence != self.next_sequence {
-                    return Err("the batch that comes next");
+                    return Err("the batch with the next number");
                 }
-                self.next_sequence = rows.sequence.checked_add(1).ok_or("a number that others can follow")?;
+                self.next_sequence = rows.sequence.checked_add(1).ok_or("a batch number below the largest one")?;
                 FrameStep::Rows(rows, Arc::clone(spec))
             }
         };

@@ -18,14 +18,14 @@ const FOLLOWERS_MAX: usize = 64;
 /// Syncs whose time is kept until followers have what was synced.
 const SYNCS_MAX: usize = 4_096;
 
-/// Is called once followers have a batch, or won't be waited for.
+/// Called once enough followers have a batch, or once the leader stops waiting for them.
 type ReplicaCallback = Box<dyn FnOnce(Result<()>) + Send>;
 
 /// See the module's text.
 pub(crate) struct Replicas {
     state: Mutex<AckState>,
     moved: Condvar,
-    /// Followers that have to have a batch.
+    /// Number of followers that must have a batch.
     needed: usize,
     patience: Duration,
     lag: Histogram,
@@ -59,32 +59,32 @@ struct PendingAck {
 pub struct FollowerView {
     /// Its name.
     pub follower: String,
-    /// What it has of the journal.
+    /// How much of the journal it has on its disk.
     pub position: Position,
-    /// Milliseconds since it last asked.
+    /// Milliseconds since its last request.
     pub silent_ms: u64,
-    /// Whether it counts as there.
+    /// Whether it counts as connected.
     pub is_connected: bool,
 }
 
-/// What a leader knows of its followers.
+/// The state of replication, as its leader reports it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct ReplicationStatus {
     /// The epoch that the database is in.
     pub epoch: u64,
-    /// A higher epoch that was heard of: nothing is taken here any more.
+    /// A higher epoch that another copy has announced. If there is one, this copy accepts no more rows.
     pub fenced: Option<u64>,
     /// How far the journal is synced.
     pub durable: Position,
-    /// Followers that have asked.
+    /// Followers that have sent requests.
     pub followers: Vec<FollowerView>,
     /// Batches that wait for followers.
     pub waiting: u64,
-    /// Batches that were acknowledged as `replica`, and those of which followers didn't say in time that they have them.
+    /// Batches acknowledged as `replica`, and batches that followers didn't confirm in time.
     pub acknowledged: u64,
     /// See `acknowledged`.
     pub unconfirmed: u64,
-    /// Time from a sync here to the news that enough followers have synced the same, by sync.
+    /// Time from a sync here until enough followers have confirmed the same bytes, one measurement per sync.
     pub lag: Latency,
 }
 

@@ -147,7 +147,7 @@ impl Replica {
         &self.database
     }
 
-    /// What it knows of itself.
+    /// The follower's state: which database and epoch it follows, and its role.
     #[must_use]
     pub fn knows(&self) -> ReplicaState {
         self.state().clone()

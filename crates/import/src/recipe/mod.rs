@@ -197,7 +197,7 @@ impl Recipe {
         Recipe::from_toml(&text, name_or_path)
     }
 
-    /// What it is for, in a line.
+    /// Which files the recipe reads, in one line.
     #[must_use]
     pub fn description(&self) -> &str {
         &self.description
