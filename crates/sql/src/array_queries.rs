@@ -1,14 +1,14 @@
-//! `ARRAY(SELECT x …)`: the values of a query as a list, in the order of its rows; an empty list where it gives none.
+//! `ARRAY(SELECT x …)`: the values of a query as a list. A query without rows gives an empty list.
 //!
 //! | Step | `ARRAY(q)` is |
 //! | --- | --- |
-//! | parsed statement ([`mark`]) | `__array((q))`: DataFusion 55.2 plans no query as the argument of a call, but one as a value |
+//! | parsed statement ([`mark`]) | `__array((q))`: DataFusion 55.2 plans a query as a value, and not as the argument of a call |
 //! | logical plan ([`as_aggregates`]) | `coalesce((SELECT array_agg(x ORDER BY …) FROM q), [])` |
 //!
-//! - The order is that of the query's `ORDER BY`, then of the table that it reads, if its rows have one.
-//! - A query that reads columns from around it is joined as every other such value (`correlated.rs`). Its `LIMIT` is a slice of the list: a limit of
-//!   the rows would be one of all rows around it together.
-//! - A null is an item like any other: only no row at all makes `array_agg` null.
+//! - The list has the order of the query's `ORDER BY`, or else of the table that it reads, if its rows have an order.
+//! - A correlated query is joined like every other correlated scalar query (`correlated.rs`). Its `LIMIT` becomes a slice of the list, because a limit of
+//!   the join's rows would apply to all outer rows together.
+//! - Nulls are items. `array_agg` is null only if there is no row.
 
 use std::sync::Arc;
 

@@ -1,5 +1,6 @@
-//! Texts with an exponent as decimals: `'1e2'::decimal(10, 2)` is 100.00. Arrow's parser takes none. Numbers of the statement's text are floats, and are cast
-//! as such.
+//! Casts texts with an exponent to decimals: `'1e2'::decimal(10, 2)` is 100.00. Arrow's parser of decimals refuses exponents.
+//!
+//! Number literals with an exponent are floats, and are cast as floats.
 
 use std::borrow::Cow;
 

@@ -1,8 +1,9 @@
-//! Columns of files that earlier statements decoded.
+//! A cache of columns of files that earlier statements decoded.
 //!
-//! - A column is kept with the state of its file, and found while the file has that state: number, length, and the times of its last write and of its last
-//!   change of status. A file that was written within the last two seconds could be written again without another time, so its columns aren't kept.
-//! - The columns that were used longest ago make room.
+//! - An entry belongs to a state of its file: device, inode, length, modification time (mtime) and change time (ctime). It is used only while the file has this
+//!   state.
+//! - Columns of a file that was modified within the last two seconds aren't cached, because a further write might leave its times unchanged.
+//! - The least recently used columns are evicted first.
 
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, PoisonError};

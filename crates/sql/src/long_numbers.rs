@@ -1,10 +1,10 @@
-//! Number literals with more digits than a float can hold: their text decides which decimal they are.
+//! Number literals with more digits than a float can hold keep their digits where a decimal is expected.
 //!
-//! - `CAST(12345678901234.5678 AS DECIMAL(18, 4))` is that of the text.
-//! - Beside a comparison such a number is the float of its text, by which `coercion.rs` compares a decimal with all digits.
-//! - In `VALUES` for a table's column of decimals, and as the value that `UPDATE` sets one to, it is a text (`change/run.rs`).
+//! - `CAST(12345678901234.5678 AS DECIMAL(18, 4))` casts the text of the literal.
+//! - In a comparison the literal is marked with its text, and `coercion.rs` compares a decimal with all of its digits.
+//! - In `VALUES` for a decimal column of a table, and as the value that `UPDATE` assigns to one, it is a text (`change/run.rs`).
 //!
-//! Elsewhere it is the nearest float, as any number with a point.
+//! Everywhere else it is the nearest float, as any number with a decimal point.
 
 use std::borrow::Cow;
 

@@ -2,15 +2,15 @@
 //!
 //! | Rule | DataFusion 55.2 |
 //! | --- | --- |
-//! | A whole number that its type doesn't hold is an error ([`NumberRule`], `operator_call.rs`) | wraps |
-//! | A bound of a frame `RANGE` is where it is, also beyond the range of its key's type ([`NumberRule`]) | at the partition's end, or at zero |
-//! | A null in a list makes what isn't in the list unknown ([`NumberRule`]) | of two lists over one value it makes one, for which a null is a value |
-//! | A cast to fewer digits, or to a coarser unit of time, comes before a comparison ([`NumberRule`]) | compares what was cast |
-//! | Both zeros are one ([`NumberRule`]) | in `=` and `GROUP BY` alone |
-//! | All NaN are one, above all numbers (`one_nan.rs`) | by sign and payload |
+//! | A result outside the range of its whole-number type is an error ([`NumberRule`], `operator_call.rs`) | wraps around |
+//! | A bound of a `RANGE` frame may lie outside the range of its key's type ([`NumberRule`]) | moves it to the partition's end, or to zero |
+//! | With a null in a list, `IN` is null for values that aren't in the list ([`NumberRule`]) | merges two lists over one value, and then treats null as a value |
+//! | A cast to fewer digits, or to a coarser unit of time, is evaluated before its result is compared ([`NumberRule`]) | removes the cast and compares the argument |
+//! | Both zeros are equal everywhere ([`NumberRule`]) | only in `=` and `GROUP BY` |
+//! | All NaN are equal, and greater than all numbers (`one_nan.rs`) | orders them by sign and payload |
 //!
 //! `min`, `max` and `sum` are in `corrected_aggregates.rs` of `functions`, comparisons of decimals with floats in `coercion.rs`. [`NumberRule`] runs after the
-//! coercion of types, and not on statements that run as tick plans, whose kernels follow the same rules.
+//! coercion of types. Statements that run as tick plans skip it, because the engine's kernels follow the same rules.
 
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, LazyLock};

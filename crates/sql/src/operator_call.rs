@@ -1,9 +1,9 @@
-//! Operators as functions, because DataFusion plans its own operators without a way to extend them.
+//! Operators as functions that the statement can bound. DataFusion offers no way to extend its own operators.
 //!
-//! - `||` reserves its result from the statement's pool: in nested projections, `s || s as s` doubles a text each time.
-//! - `+`, `-` and `*` of whole numbers end in an error where their type doesn't hold the result; DataFusion's wrap.
+//! - `||` reserves memory for its result from the statement's pool: in nested projections, `s || s as s` doubles a text each time.
+//! - `+`, `-` and `*` of whole numbers fail if their type can't hold the result. DataFusion's operators wrap around.
 //!
-//! It is DataFusion's operators that compute them.
+//! The functions call DataFusion's operators for the values.
 
 use std::fmt::Write;
 use std::sync::{Arc, LazyLock};

@@ -1,8 +1,11 @@
-//! Leaves out keys that the `ORDER BY` of an aggregate repeats: `first(x ORDER BY t, t DESC)`.
+//! Removes repeated keys from the `ORDER BY` of an aggregate: `first(x ORDER BY t, t DESC)` becomes `first(x ORDER BY t)`.
 //!
-//! Rows that are equal by a key are equal by the same key again, whatever its direction. DataFusion 55.2 counts the keys
-//! before it leaves repeated ones out itself, and panics (`first_last.rs` of its aggregates), for `DISTINCT ON` too.
-//! Runs last, when expressions are as simple as they get. Can go once DataFusion counts them afterwards.
+//! - **The rule.** A key that occurred before is removed, whatever its direction: rows that tie by a key tie by the same key again.
+//! - **The reason.** DataFusion 55.2 counts the keys before it removes repeated ones itself, and panics (`first_last.rs` of its aggregates), also for
+//!   `DISTINCT ON`.
+//! - **It can go** once DataFusion counts them afterwards.
+//!
+//! Runs last, when expressions have been simplified.
 
 use datafusion::common::Result;
 use datafusion::common::tree_node::Transformed;

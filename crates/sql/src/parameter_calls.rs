@@ -1,10 +1,11 @@
-//! Calls that stand for operators until parameters have values (`parameter_calls.rs` of `functions`), and what stands in their place then.
+//! Operators whose types depend on the values of parameters: they are planned as calls (`parameter_calls.rs` of `functions`), which are replaced once the values
+//! are known.
 //!
-//! A text beside `-` is a time if it reads as one, otherwise an interval. A value that stands for those of other statements of the same shape leaves a
-//! call in place if the types depend on it: tick plans refuse such a call, or evaluate it.
-//!
-//! A column of `VALUES` has the common type of its values and its parameters: floats of decimals and floats. Without one the parameters are cast to the
-//! type of the values, as of a text beside numbers.
+//! - `time - $1` with a text subtracts a time if the text can be read as a time, otherwise an interval.
+//! - A lifted literal stands for the literals of all statements with the same shape. If types depend on it, the call stays in the plan. Tick plans either evaluate
+//!   such a call or refuse it.
+//! - A column of `VALUES` with values and parameters has their common type: floats for decimals and floats. If there is no common type, as for a text and numbers,
+//!   parameters are cast to the type of the values.
 
 use std::sync::Arc;
 

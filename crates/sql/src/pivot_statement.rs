@@ -1,17 +1,18 @@
 //! `PIVOT source ON key [IN (…)] [USING agg(x) [[AS] name], …] [GROUP BY …]` as a statement of its own, as in DuckDB.
 //!
-//! It becomes a select. Without `IN` the values of the key are read first, in a statement of its own, which may see another commit of a table than
-//! the select: a value that came in between has no column.
+//! It becomes a select:
 //!
 //! | Given | The select |
 //! | --- | --- |
 //! | `GROUP BY g` | `SELECT g, agg(x) FILTER (WHERE key = 'a') AS "a", … FROM source GROUP BY g` |
 //! | no `GROUP BY` | `SELECT * FROM source PIVOT (agg(x) FOR key IN ('a' AS "a", …))`, which `pivot.rs` plans |
-//!
 //! | several keys | as with `GROUP BY`, by all columns that no key and no aggregate reads: `SELECT * EXCLUDE (…), … GROUP BY ALL` |
 //!
-//! Of several keys each combination of values has a column. Columns are called as their value reads, those of several keys joined by `_`; with an alias or several aggregates the name of the aggregate follows. Without `USING` rows are counted.
-//! `ORDER BY` and `LIMIT` may follow.
+//! - Without `IN` a statement of its own reads the values of the key first. The select may see a later commit of a table; values that came in between have no
+//!   column.
+//! - With several keys each combination of values has a column.
+//! - A column is named by its value; values of several keys are joined by `_`. With an alias or several aggregates the name of the aggregate follows.
+//! - Without `USING` rows are counted. `ORDER BY` and `LIMIT` may follow.
 //!
 //! Source: <https://duckdb.org/docs/stable/sql/statements/pivot>.
 

@@ -1,11 +1,11 @@
-//! Texts of columns in the form that Arrow's parsers read.
+//! Functions that rewrite the texts of a column to the form that Arrow's parsers read.
 //!
-//! | Function | Form | Put around | Source |
+//! | Function | Form | Applied to | Source |
 //! | --- | --- | --- | --- |
-//! | `full_time(text)` | times with their seconds and with two digits in each part | what is cast to a time or compared with one | `times.rs` |
-//! | `plain_number(text)` | numbers without an exponent | what is cast to a decimal | `decimal_texts.rs` |
+//! | `full_time(text)` | times with their seconds and with two digits in each part | texts that are cast to a time or compared with one | `times.rs` |
+//! | `plain_number(text)` | numbers without an exponent | texts that are cast to a decimal | `decimal_texts.rs` |
 //!
-//! A block that has the form is given back as it is; the cost is one look at each text.
+//! A block whose texts all have the form is returned unchanged. Cost: one scan of each text.
 
 use std::borrow::Cow;
 use std::hash::{Hash, Hasher};
