@@ -1,13 +1,11 @@
 //! Arithmetic of whole numbers and of decimals.
 //!
-//! A loop computes all rows modulo 2^bits by vector instructions, and notes whether one of them overflows. Arrow's
-//! kernels check each row before they go on to the next. They compute again what overflows, because they know which row
-//! does, and that the number behind a null doesn't matter.
-//!
-//! Decimals have 128 bits, but hardly a price or an amount needs more than 64 of them. The product of two such numbers
-//! is one instruction, and no sum or product of them overflows.
-//!
-//! A division by a constant is a multiplication by its reciprocal.
+//! - One loop computes all rows modulo 2^bits with vector instructions, and notes whether any row overflows. Arrow's kernels
+//!   check each row before the next. If a row overflows, they compute the operation again: they know which row it is, and
+//!   ignore the numbers behind nulls.
+//! - Decimals have 128 bits, but prices and amounts rarely need more than 64. The product of two such numbers is one
+//!   instruction, and no sum or product of them overflows.
+//! - A division by a constant is a multiplication by its reciprocal.
 
 use std::sync::Arc;
 

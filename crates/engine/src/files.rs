@@ -1,10 +1,10 @@
-//! Rows of files that are no table: a frame for each row group, or for each file that has none.
+//! Rows of files that aren't in a table: one frame for each row group, or for each file without row groups.
 //!
-//! - Threads decode the columns of a row group apart from each other, and only those that the plan reads. Columns that were kept from a statement before
-//!   aren't read again.
-//! - Row groups in which no row passes a condition, by what the file says of its columns, are passed over.
-//! - All columns are in memory at once. A plan over more than half of its memory limit is refused, before they are
-//!   decoded where the file tells how many rows it has.
+//! - Threads decode the columns of a row group independently, and only the columns that the plan reads. Columns that the
+//!   caller has cached from an earlier statement aren't decoded again.
+//! - Row groups are skipped if the file's statistics of a column exclude every row.
+//! - All columns are in memory at once. A plan that would need more than half of its memory limit is refused; if the file
+//!   says how many rows it has, before anything is decoded.
 
 use std::ops::Range;
 use std::sync::Arc;

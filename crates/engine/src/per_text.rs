@@ -1,8 +1,8 @@
 //! Costly functions of texts, evaluated once per distinct text of a block of rows.
 //!
-//! Texts of few values often come without a dictionary. If the function takes longer per row than finding out which
-//! text it is, and a sample of the block has few distinct texts, the texts of the block are numbered and the function
-//! is called once for each. The time per row is measured; it decides only between two ways to the same values.
+//! Texts with few distinct values often come without a dictionary. If a sample of the block has few distinct texts, and the
+//! function takes longer per row than identifying the text does, the texts of the block are numbered, and the function is
+//! called once for each. The time per row is measured. It only decides between two ways to compute the same values.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

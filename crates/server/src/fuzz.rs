@@ -1,7 +1,7 @@
 //! Shared parts of the protocols' fuzz targets: a server without sockets, statements or a journal.
 //!
-//! - There is no place for a statement, so that none runs; all that leads to one is done.
-//! - Rows are taken and dropped. Subscriptions end as soon as they have begun, as they do when a server stops.
+//! - There is no slot for statements: requests are processed up to the point at which a statement would run.
+//! - Rows are accepted and dropped. Subscriptions end as soon as they have begun, as when a server stops.
 
 use std::sync::Arc;
 use std::time::Duration;

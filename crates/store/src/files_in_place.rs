@@ -1,5 +1,6 @@
-//! Files of no table, as statements read them where they lie. Here is what statements need of them, so that the crate of statements doesn't depend
-//! on the one that knows their formats.
+//! The interface by which statements read files that aren't in a table.
+//!
+//! It is here, so that `sql` and `engine` don't depend on `import`, which knows the formats of files and implements it.
 
 use std::error::Error;
 use std::fmt::Debug;

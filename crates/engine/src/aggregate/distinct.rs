@@ -2,15 +2,16 @@
 //!
 //! Values are 64-bit words; texts and types without a word are numbered in the order of their first occurrence.
 //!
-//! - The first groups have their values each ([`DistinctValues`]).
-//! - The values of all further groups are entries of one shared table. Those of many rows are looked up together, so that no
-//!   look-up waits for the memory of the one before.
+//! - Each of the first groups has a set of its own ([`DistinctValues`]).
+//! - The values of all further groups are entries of one shared table. The values of many rows are looked up together, so
+//!   that the waits for memory overlap.
 //! - Adjacent equal values are looked up once.
-//! - Numbers of texts, and in the first groups whole numbers from some way before the first value on, have a bit per group instead of an
-//!   entry, as far as bits take less memory than entries: the first thousands always, and all up to the greatest once a group has many of them.
+//! - Small numbers are bits instead of entries, where bits take less memory. This applies to the numbers of texts, and in
+//!   the first groups to whole numbers, counted from a little before the first value. Bits cover the first few thousand
+//!   numbers from the start, and all numbers up to the greatest once a group has many entries.
 //!
-//! The threads' counts are merged at the end. A group that only one thread has seen keeps its count; its values
-//! aren't read again.
+//! The threads' counts are merged at the end. A group that only one thread has seen keeps its count; its values aren't read
+//! again.
 
 use std::any::Any;
 use std::sync::Arc;

@@ -1,9 +1,12 @@
-//! The different values of one group, in the form that their number asks for.
+//! The distinct values of one group, in a form that depends on how many they are.
 //!
-//! Ascending values, as times are, are a list. Others are in a table, as long as it stays in the second cache, or in the third where
-//! most values come again. Beyond that they are in parts by hash: a value is appended to its part, and a part is freed of repeated
-//! values whenever it has doubled, by a table that stays in the cache. So no look-up waits for memory, and threads process parts
-//! side by side.
+//! - Ascending values, such as times, are a list.
+//! - Other values are in a hash table while it fits into the second-level cache, or into the third-level cache if most
+//!   values repeat.
+//! - Beyond that, values are appended to parts by their hash. Whenever a part has doubled, its repeated values are removed,
+//!   with a table that fits into the cache.
+//!
+//! So no look-up waits for memory, and threads process different parts at the same time.
 
 use crate::error::Result;
 use crate::hashed::{ValueSet, hash};

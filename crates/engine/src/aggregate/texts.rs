@@ -1,7 +1,8 @@
-//! Texts that were seen, by number, in the order of their first occurrence.
+//! Texts that were seen, numbered in the order of their first occurrence.
 //!
-//! Texts of many rows are looked up in steps: their keys and hashes, then their entries, then the keys of the texts behind these. No look-up waits
-//! for the one before, so that the memory behind a table that is larger than the cache is waited for once in many rows.
+//! Texts of many rows are looked up in steps: first the keys and hashes of all, then their entries, then the keys of the
+//! texts behind these entries. Within a step the reads are independent, so that they overlap if the table is larger than the
+//! cache.
 
 use std::hash::BuildHasher;
 

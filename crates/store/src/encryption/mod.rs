@@ -1,7 +1,7 @@
-//! Encryption at rest: the segments of the compressed tiers, and their indexes, where a database has keys.
+//! Encryption at rest of the compressed tiers' segments and of their indexes, if the database has keys.
 //!
-//! - [`Keys`] are what a key file or a variable says. They encrypt nothing but keys of files: each file has a random key
-//!   of its own, which it holds in wrapped form.
+//! - [`Keys`] come from a key file or an environment variable. They encrypt only the keys of files: each file has a random
+//!   key of its own, and contains it in encrypted (wrapped) form.
 //! - Parquet segments follow Parquet's modular encryption (`segment/parquet/modules.rs`), so that other tools read them.
 //! - Dense segments and indexes are sealed as a whole ([`frame`]): blocks that are decrypted independently.
 //!
