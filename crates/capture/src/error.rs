@@ -90,7 +90,8 @@ pub enum Error {
         leader: String,
     },
 
-    /// Another copy of this database was promoted, and would never get rows that are accepted here. Send rows there; let this copy follow.
+    /// Another copy of this database was promoted, and would never get rows that are accepted here. Send rows there;
+    /// let this copy follow.
     #[error(
         "another copy of this database was promoted to epoch {epoch}, so this one accepts no more rows: send them to that copy, and let this one follow it"
     )]

@@ -20,11 +20,14 @@ pub struct CaptureSettings {
     pub create_tables: bool,
     /// Size at which the next journal file begins. Default 64 MiB.
     pub journal_segment_bytes: u64,
-    /// Bytes of the journal that are kept for reconnecting subscribers although their rows are in the tables' files. Default 256 MiB.
+    /// Bytes of the journal that are kept for reconnecting subscribers although their rows are in the tables' files.
+    /// Default 256 MiB.
     pub journal_keep_bytes: u64,
-    /// Most columns that a table may get by incoming rows, its time column included. At most 4,096, which is the default.
+    /// Most columns that a table may get by incoming rows, its time column included. At most 4,096, which is the
+    /// default.
     pub columns_max: usize,
-    /// Most tables that one message may create, quarantine tables included. Each takes several syncs of the disk. Default 128.
+    /// Most tables that one message may create, quarantine tables included. Each takes several syncs of the disk.
+    /// Default 128.
     pub new_tables_max: usize,
     /// Most columns that one message may add to existing tables. Default 1,024.
     pub new_columns_max: usize,
@@ -34,30 +37,36 @@ pub struct CaptureSettings {
     pub batch_bytes_max: usize,
     /// Longest time until rows acknowledged as `process` or `memory` are synced, in milliseconds. Default 1,000.
     pub sync_interval_ms: u64,
-    /// Number of followers that must have rows on their disks before these rows are acknowledged as `replica`. Default 1.
+    /// Number of followers that must have rows on their disks before these rows are acknowledged as `replica`. Default
+    /// 1.
     pub replicas: usize,
-    /// Milliseconds that a batch waits for these followers. A follower that is silent for this long counts as disconnected. Default 10,000.
+    /// Milliseconds that a batch waits for these followers. A follower that is silent for this long counts as
+    /// disconnected. Default 10,000.
     pub replica_timeout_ms: u64,
     /// Rows of a table in memory at which the table is written down. Default 4 million.
     pub live_rows_max: u64,
-    /// Bytes of all tables' rows in memory at which the largest table is written down. At twice as many, rows are refused until memory is free again.
-    /// Default 1 GiB.
+    /// Bytes of all tables' rows in memory at which the largest table is written down. At twice as many, rows are
+    /// refused until memory is free again. Default 1 GiB.
     pub live_bytes_max: u64,
-    /// Free bytes of the disk below which rows are refused, with an error that says to retry. At most a twentieth of the file system. Default 256 MiB.
+    /// Free bytes of the disk below which rows are refused, with an error that says to retry. At most a twentieth of
+    /// the file system. Default 256 MiB.
     pub disk_free_bytes_min: u64,
-    /// Size of the reserve: a file that is removed when the disk is full, to make room for write-downs and a clean stop. At most a twentieth of the file
-    /// system. Default 64 MiB.
+    /// Size of the reserve: a file that is removed when the disk is full, to make room for write-downs and a clean
+    /// stop. At most a twentieth of the file system. Default 64 MiB.
     pub disk_reserve_bytes: u64,
     /// Age of the oldest row in memory at which its table is written down. Default 3,600.
     pub write_down_age_s: u64,
-    /// How long rows stay in memory after their own time, so that rows that arrive late are merged in memory and not in files. Default 10.
+    /// How long rows stay in memory after their own time, so that rows that arrive late are merged in memory and not in
+    /// files. Default 10.
     pub late_s: u64,
-    /// How far ahead of the clock the time of a row may be. Rows further ahead go to the table's quarantine. Default 300.
+    /// How far ahead of the clock the time of a row may be. Rows further ahead go to the table's quarantine. Default
+    /// 300.
     pub future_s: u64,
-    /// Time from the end of a date to its roll, at least `late_s`. If late rows arrive for an ended date, it is rolled again once none have arrived for this
-    /// long. Default 60.
+    /// Time from the end of a date to its roll, at least `late_s`. If late rows arrive for an ended date, it is rolled
+    /// again once none have arrived for this long. Default 60.
     pub roll_delay_s: u64,
-    /// How long a silent producer is remembered, so that its repeats are recognised. Applies once there are 65,536 producers. Default 86,400.
+    /// How long a silent producer is remembered, so that its repeats are recognised. Applies once there are 65,536
+    /// producers. Default 86,400.
     pub producer_memory_s: u64,
     /// Whether rows are written down and dates rolled automatically. If false, only on request. Default true.
     pub automatic: bool,

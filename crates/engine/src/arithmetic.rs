@@ -1,8 +1,8 @@
 //! Arithmetic of whole numbers and of decimals.
 //!
-//! - One loop computes all rows modulo 2^bits with vector instructions, and notes whether any row overflows. Arrow's kernels
-//!   check each row before the next. If a row overflows, they compute the operation again: they know which row it is, and
-//!   ignore the numbers behind nulls.
+//! - One loop computes all rows modulo 2^bits with vector instructions, and notes whether any row overflows. Arrow's
+//!   kernels check each row before the next. If a row overflows, they compute the operation again: they know which row
+//!   it is, and ignore the numbers behind nulls.
 //! - Decimals have 128 bits, but prices and amounts rarely need more than 64. The product of two such numbers is one
 //!   instruction, and no sum or product of them overflows.
 //! - A division by a constant is a multiplication by its reciprocal.

@@ -115,9 +115,10 @@ mod x86 {
         let added: usize = words[..chunks.len()].iter().map(|word| word.count_ones() as usize).sum();
         out.reserve(added + SLACK_BYTES / width);
         let begin = out.len();
-        // SAFETY: `has_instructions` was true. `chunks` has 64 values for each of the words. `reserve` made room behind the vector's values for `added`
-        // values and `SLACK_BYTES`, and that place can't overlap `chunks`, which is borrowed while the vector is borrowed mutably. `compress` has written
-        // the `added` values when the length is set.
+        // SAFETY: `has_instructions` was true. `chunks` has 64 values for each of the words. `reserve` made room behind
+        // the vector's values for `added` values and `SLACK_BYTES`, and that place can't overlap `chunks`, which is
+        // borrowed while the vector is borrowed mutably. `compress` has written the `added` values when the length is
+        // set.
         unsafe {
             let place = out.as_mut_ptr().add(begin).cast::<u8>();
             let end = compress(place, chunks.as_ptr().cast::<u8>(), width, &words[..chunks.len()]);
@@ -147,9 +148,9 @@ mod x86 {
             if *word == 0 {
                 continue;
             }
-            // SAFETY: this function has the target features of all that it calls. `values` has 64 values of `width` bytes for word `number`, which is what
-            // `load` and `eights` read. `out` has room for the values that are kept and for one register more, because each `put` advances it by the kept
-            // values only.
+            // SAFETY: this function has the target features of all that it calls. `values` has 64 values of `width`
+            // bytes for word `number`, which is what `load` and `eights` read. `out` has room for the values that are
+            // kept and for one register more, because each `put` advances it by the kept values only.
             unsafe {
                 let values = values.add(number * 64 * width);
                 out = match width {
@@ -184,7 +185,8 @@ mod x86 {
     unsafe fn eights(out: *mut u8, values: *const u8, word: u64) -> *mut u8 {
         (0..8).fold(out, |out, part| {
             let mask = (word >> (8 * part)) as u8;
-            // SAFETY: register `part`, of eight, is within the 512 bytes. `out` has advanced by the values kept before, so that one register fits.
+            // SAFETY: register `part`, of eight, is within the 512 bytes. `out` has advanced by the values kept before,
+            // so that one register fits.
             unsafe { put(out, 8, mask.count_ones(), _mm512_maskz_compress_epi64(mask, load(values, part))) }
         })
     }
@@ -209,7 +211,8 @@ mod x86 {
     #[inline]
     #[target_feature(enable = "avx512f")]
     unsafe fn put(out: *mut u8, width: usize, count: u32, values: std::arch::x86_64::__m512i) -> *mut u8 {
-        // SAFETY: the caller guarantees that 64 bytes can be written, within which the returned place lies; the store needs no alignment.
+        // SAFETY: the caller guarantees that 64 bytes can be written, within which the returned place lies; the store
+        // needs no alignment.
         unsafe {
             _mm512_storeu_si512(out.cast(), values);
             out.add(count as usize * width)

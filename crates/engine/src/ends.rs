@@ -1,7 +1,8 @@
 //! The first or last rows by time, for `ORDER BY time LIMIT n`, without reading the others.
 //!
-//! Without a filter the order of the table determines the rows (`table/ends.rs`). With a filter, partitions are read in steps from the requested end of the
-//! table on, twice as many in each step. Reading stops once enough rows have passed and no unread partition contains a time nearer to that end.
+//! Without a filter the order of the table determines the rows (`table/ends.rs`). With a filter, partitions are read in
+//! steps from the requested end of the table on, twice as many in each step. Reading stops once enough rows have passed
+//! and no unread partition contains a time nearer to that end.
 
 use arrow::datatypes::DataType;
 use splay_store::{Bounds, Partition};

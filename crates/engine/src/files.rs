@@ -1,10 +1,10 @@
 //! Rows of files that aren't in a table: one frame for each row group, or for each file without row groups.
 //!
-//! - Threads decode the columns of a row group independently, and only the columns that the plan reads. Columns that the
-//!   caller has cached from an earlier statement aren't decoded again.
+//! - Threads decode the columns of a row group independently, and only the columns that the plan reads. Columns that
+//!   the caller has cached from an earlier statement aren't decoded again.
 //! - Row groups are skipped if the file's statistics of a column exclude every row.
-//! - All columns are in memory at once. A plan that would need more than half of its memory limit is refused; if the file
-//!   says how many rows it has, before anything is decoded.
+//! - All columns are in memory at once. A plan that would need more than half of its memory limit is refused; if the
+//!   file says how many rows it has, before anything is decoded.
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -1,8 +1,8 @@
-//! Functions of one number as loops that the compiler vectorises. DataFusion's functions call a library function for each number, compiled for any
-//! processor.
+//! Functions of one number as loops that the compiler vectorises. DataFusion's functions call a library function for
+//! each number, compiled for any processor.
 //!
-//! Results equal those of DataFusion's functions to the last bit. If DataFusion's function would fail for a value, nothing is computed here, so
-//! that DataFusion's function runs and reports the error.
+//! Results equal those of DataFusion's functions to the last bit. If DataFusion's function would fail for a value,
+//! nothing is computed here, so that DataFusion's function runs and reports the error.
 
 use std::sync::Arc;
 

@@ -199,8 +199,8 @@ fn stand_in_order(columns: &[SortColumn]) -> bool {
     (1..rows).all(|row| order(row).is_le())
 }
 
-/// Like [`stand_in_order`] for the rows at the positions `rows`: whether each of `parts`, a range of these positions, is sorted. Parts aren't compared with
-/// each other.
+/// Like [`stand_in_order`] for the rows at the positions `rows`: whether each of `parts`, a range of these positions,
+/// is sorted. Parts aren't compared with each other.
 pub(crate) fn stand_in_order_at(columns: &[SortColumn], rows: &[u32], parts: &[Range<usize>]) -> bool {
     let Some(plain) = columns.iter().map(PlainColumn::of).collect::<Option<Vec<PlainColumn>>>() else { return false };
     let order = |pair: &[u32]| {

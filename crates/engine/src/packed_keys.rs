@@ -1,11 +1,11 @@
 //! Keys of several columns as one word per row, for lookup tables.
 //!
-//! - Each value of a column has a code: its distance from the least value (`word_units.rs`) or, for texts and for values
-//!   that are far apart, the position of its first occurrence. The codes of a row are packed into its word.
-//! - Invariant: two rows of the table have the same word if and only if their keys are equal. A key that no row of the table
-//!   can have gets [`NO_WORD`].
-//! - If the codes of some columns fill the word, the words so far are numbered, and their numbers take the place of these
-//!   codes.
+//! - Each value of a column has a code: its distance from the least value (`word_units.rs`) or, for texts and for
+//!   values that are far apart, the position of its first occurrence. The codes of a row are packed into its word.
+//! - Invariant: two rows of the table have the same word if and only if their keys are equal. A key that no row of the
+//!   table can have gets [`NO_WORD`].
+//! - If the codes of some columns fill the word, the words so far are numbered, and their numbers take the place of
+//!   these codes.
 
 use arrow::array::{Array, ArrayRef, AsArray, DictionaryArray};
 use arrow::buffer::{BooleanBuffer, NullBuffer};

@@ -1,8 +1,9 @@
 //! Costly functions of texts, evaluated once per distinct text of a block of rows.
 //!
-//! Texts with few distinct values often come without a dictionary. If a sample of the block has few distinct texts, and the
-//! function takes longer per row than identifying the text does, the texts of the block are numbered, and the function is
-//! called once for each. The time per row is measured. It only decides between two ways to compute the same values.
+//! Texts with few distinct values often come without a dictionary. If a sample of the block has few distinct texts, and
+//! the function takes longer per row than identifying the text does, the texts of the block are numbered, and the
+//! function is called once for each. The time per row is measured. It only decides between two ways to compute the same
+//! values.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -1,11 +1,11 @@
 //! Sorts texts with equal beginnings by the bytes that follow, seven at a time: a radix sort from the front.
 //!
-//! Idea: rows whose texts have the same first bytes form a stretch. Each step skips the bytes that all texts of a stretch
-//! have in common, sorts the rows by a number made of the next seven bytes and of how many of these exist, and leaves
-//! smaller stretches of rows that are still equal. Stretches of a few rows are sorted by comparing texts.
+//! Idea: rows whose texts have the same first bytes form a stretch. Each step skips the bytes that all texts of a
+//! stretch have in common, sorts the rows by a number made of the next seven bytes and of how many of these exist, and
+//! leaves smaller stretches of rows that are still equal. Stretches of a few rows are sorted by comparing texts.
 //!
-//! Invariant: rows of equal texts keep their order. Open stretches are in a list. Recursion would be as deep as the longest
-//! text.
+//! Invariant: rows of equal texts keep their order. Open stretches are in a list. Recursion would be as deep as the
+//! longest text.
 
 use std::cmp::Ordering;
 use std::ops::Range;

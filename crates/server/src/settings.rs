@@ -241,9 +241,11 @@ pub struct Limits {
     pub statement_seconds_max: u64,
     /// Most rows of an answer. A statement with more fails; its answer isn't truncated. Default 100 million.
     pub statement_rows_max: u64,
-    /// Slots for long-running statements, each of which has a thread of its own. There are as many slots again for short statements. Default 16.
+    /// Slots for long-running statements, each of which has a thread of its own. There are as many slots again for
+    /// short statements. Default 16.
     pub statements_max: usize,
-    /// Most statements that wait for a slot, or for their client to read. Further ones are refused as `busy`, or stopped if they already run. Default 64.
+    /// Most statements that wait for a slot, or for their client to read. Further ones are refused as `busy`, or
+    /// stopped if they already run. Default 64.
     pub statements_waiting_max: usize,
     /// Most prepared statements that are kept. The least recently used one is dropped first. Default 1,024.
     pub prepared_max: usize,

@@ -5,7 +5,8 @@
 //! - At most [`PIECES_WAITING`] encoded pieces wait for the client. A client that disconnects is noticed within
 //!   [`LOOK_AROUND`], and the statement stops.
 //! - The first piece is sent with the first rows: a failure before them is reported before a byte is sent.
-//! - Slots keep short statements, long ones and slow clients out of each other's way: see [`statement_slots`](crate::statement_slots).
+//! - Slots keep short statements, long ones and slow clients out of each other's way: see
+//!   [`statement_slots`](crate::statement_slots).
 //! - The caller's quotas may narrow the limits (`quotas.rs`). A statement beyond the caller's `statements_max` is
 //!   refused at once.
 //! - A tick plan checks for cancellation and for its deadline between blocks of rows. If a block takes long (a sort

@@ -6,8 +6,8 @@
 //! | logical plan ([`as_aggregates`]) | `coalesce((SELECT array_agg(x ORDER BY …) FROM q), [])` |
 //!
 //! - The list has the order of the query's `ORDER BY`, or else of the table that it reads, if its rows have an order.
-//! - A correlated query is joined like every other correlated scalar query (`correlated.rs`). Its `LIMIT` becomes a slice of the list, because a limit of
-//!   the join's rows would apply to all outer rows together.
+//! - A correlated query is joined like every other correlated scalar query (`correlated.rs`). Its `LIMIT` becomes a
+//!   slice of the list, because a limit of the join's rows would apply to all outer rows together.
 //! - Nulls are items. `array_agg` is null only if there is no row.
 
 use std::sync::Arc;

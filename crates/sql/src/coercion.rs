@@ -1,10 +1,11 @@
 //! Rewrites that tick plans and DataFusion's plans both need before DataFusion coerces types.
 //!
 //! - If a column of a `UNION` has texts and symbols, it has the type of the first query's column.
-//! - A decimal and a float are compared as floats. A decimal and a literal are compared as decimals, with the literal's digits as written: `d = 4.07` is true
-//!   for the decimal 4.07. DataFusion 55.2 casts both sides to decimals of 15 places, at which the float 1e-16 becomes 0, and 4.07 becomes
-//!   4.070000000000001.
-//! - If `coalesce`, `CASE` or a column of a `UNION` has decimals and floats, the result is a float, unless the floats are literals of at most 15 places.
+//! - A decimal and a float are compared as floats. A decimal and a literal are compared as decimals, with the literal's
+//!   digits as written: `d = 4.07` is true for the decimal 4.07. DataFusion 55.2 casts both sides to decimals of 15
+//!   places, at which the float 1e-16 becomes 0, and 4.07 becomes 4.070000000000001.
+//! - If `coalesce`, `CASE` or a column of a `UNION` has decimals and floats, the result is a float, unless the floats
+//!   are literals of at most 15 places.
 //! - Texts and numbers beside times (`times.rs`), texts that are cast to decimals (`decimal_texts.rs`), literals beside values of other types (`literal_types.rs`).
 //! - Values and defaults of `lag` and `lead` are of one type (`offset_defaults.rs`).
 //! - Times are compared with dates that are out of their range (`far_times.rs`).

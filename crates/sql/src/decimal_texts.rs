@@ -1,4 +1,5 @@
-//! Casts texts with an exponent to decimals: `'1e2'::decimal(10, 2)` is 100.00. Arrow's parser of decimals refuses exponents.
+//! Casts texts with an exponent to decimals: `'1e2'::decimal(10, 2)` is 100.00. Arrow's parser of decimals refuses
+//! exponents.
 //!
 //! Number literals with an exponent are floats, and are cast as floats.
 

@@ -55,7 +55,8 @@ pub enum Error {
         message: String,
     },
 
-    /// The statement would change something, but the session may only read, or the interface that it was sent to accepts no changes.
+    /// The statement would change something, but the session may only read, or the interface that it was sent to
+    /// accepts no changes.
     #[error("{statement} is not allowed: {}", not_here(statement))]
     ReadOnly {
         /// The kind of statement.

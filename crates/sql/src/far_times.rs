@@ -1,10 +1,12 @@
-//! Comparisons of times with constants outside the range of times in nanoseconds: before 1677-09-21 or after 2262-04-11.
+//! Comparisons of times with constants outside the range of times in nanoseconds: before 1677-09-21 or after
+//! 2262-04-11.
 //!
-//! - A comparison of a time in nanoseconds with such a constant has a known result, except that it is null for a null: `date '1500-01-01' < time` is true.
-//!   DataFusion 55.2 casts the date to a time, and fails.
+//! - A comparison of a time in nanoseconds with such a constant has a known result, except that it is null for a null:
+//!   `date '1500-01-01' < time` is true. DataFusion 55.2 casts the date to a time, and fails.
 //! - Times in microseconds or longer units, which files have, are compared with the constant in microseconds.
-//! - Constants are literals of the statement and, if the statement runs without a tick plan, values of parameters. A tick plan is shared by statements
-//!   whose literals differ; if such a constant is bound to it, binding fails, and DataFusion runs the statement.
+//! - Constants are literals of the statement and, if the statement runs without a tick plan, values of parameters. A
+//!   tick plan is shared by statements whose literals differ; if such a constant is bound to it, binding fails, and
+//!   DataFusion runs the statement.
 
 use std::cmp::Ordering;
 use std::sync::Arc;

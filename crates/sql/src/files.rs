@@ -1,8 +1,10 @@
 //! Files as tables of a statement: `select … from 'day.parquet'`.
 //!
-//! - A quoted name that isn't a table's is a path, or a pattern of paths (`'2024-01-*.csv.gz'`), if the session allows it.
-//! - Parquet files are read in as many streams as the session has. Row groups whose statistics exclude every row are skipped, and only the columns that the
-//!   statement needs are decoded. With a limit there is one stream, so that the first rows are those of the first file.
+//! - A quoted name that isn't a table's is a path, or a pattern of paths (`'2024-01-*.csv.gz'`), if the session allows
+//!   it.
+//! - Parquet files are read in as many streams as the session has. Row groups whose statistics exclude every row are
+//!   skipped, and only the columns that the statement needs are decoded. With a limit there is one stream, so that the
+//!   first rows are those of the first file.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;

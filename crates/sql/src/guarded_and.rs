@@ -1,11 +1,13 @@
 //! Evaluates conditions that may fail only on the rows that pass the other conditions of an `AND`.
 //!
-//! - `n <> 0 AND 10 / n > 1` doesn't divide by zero, and `time > '2024-01-01' AND in_session(time, 'NYSE')` doesn't fail for rows before the calendar
-//!   begins. DataFusion 55.2 evaluates both sides on all rows, unless few pass the first, and rewrites a `CASE` of conditions to an `AND`.
+//! - `n <> 0 AND 10 / n > 1` doesn't divide by zero, and `time > '2024-01-01' AND in_session(time, 'NYSE')` doesn't
+//!   fail for rows before the calendar begins. DataFusion 55.2 evaluates both sides on all rows, unless few pass the
+//!   first, and rewrites a `CASE` of conditions to an `AND`.
 //! - Conditions that may fail come last, whatever their order in the text.
-//! - Arithmetic rarely fails. `flag AND a + a > 0` is evaluated on all rows first; only if a row fails, because `a + a` overflows, it is evaluated
-//!   again on the rows that pass the other conditions.
-//! - A filter still has the other conditions of its own, because operators above it infer from them which columns are constant.
+//! - Arithmetic rarely fails. `flag AND a + a > 0` is evaluated on all rows first; only if a row fails, because `a + a`
+//!   overflows, it is evaluated again on the rows that pass the other conditions.
+//! - A filter still has the other conditions of its own, because operators above it infer from them which columns are
+//!   constant.
 //!
 //! Tick plans follow the same rules (`tick/`).
 

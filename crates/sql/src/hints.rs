@@ -55,7 +55,8 @@ const FORMS: [(&[&str], &str); 6] = [
 
 const BACKTICKS: &str = "a text is in single quotes: 'IBM'";
 
-/// Functions of other systems in lower case, and what to write instead. `name*` stands for every name that begins with `name`.
+/// Functions of other systems in lower case, and what to write instead. `name*` stands for every name that begins with
+/// `name`.
 const FUNCTIONS: [(&[&str], &str); 35] = [
     // Times.
     (

@@ -1,10 +1,11 @@
 //! Plans `x IN (SELECT y …)` as a value: in a select list, in the argument of an aggregate, and in `ORDER BY`.
 //!
-//! DataFusion 55.2 plans it only as a condition of `WHERE`, where null has the effect of false. Conditions in which the difference counts are therefore planned
-//! here, too: `(x IN (SELECT y …)) IS NULL`, `a OR x NOT IN (SELECT y …)`, and `1 IN (SELECT y …)`, whose nulls DataFusion ignores.
+//! DataFusion 55.2 plans it only as a condition of `WHERE`, where null has the effect of false. Conditions in which the
+//! difference counts are therefore planned here, too: `(x IN (SELECT y …)) IS NULL`, `a OR x NOT IN (SELECT y …)`, and
+//! `1 IN (SELECT y …)`, whose nulls DataFusion ignores.
 //!
-//! The rows are joined twice: with the values of the query, by a mark join, which keeps each row once; and with the query's count of rows and its count of
-//! values that aren't null. These determine the result:
+//! The rows are joined twice: with the values of the query, by a mark join, which keeps each row once; and with the
+//! query's count of rows and its count of values that aren't null. These determine the result:
 //!
 //! | | |
 //! | --- | --- |
@@ -13,8 +14,9 @@
 //! | `x` is null, or the query returns a null | null |
 //! | otherwise | false |
 //!
-//! Correlated queries are refused here, and so is a value `x` that changes from call to call, such as `random()`. The aggregates of one grouping may contain
-//! only one such expression: DataFusion would give the columns of two the same name, and then refuse the plan.
+//! Correlated queries are refused here, and so is a value `x` that changes from call to call, such as `random()`. The
+//! aggregates of one grouping may contain only one such expression: DataFusion would give the columns of two the same
+//! name, and then refuse the plan.
 
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};

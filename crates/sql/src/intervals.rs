@@ -1,9 +1,9 @@
 //! Compares intervals by their length.
 //!
-//! - **The rule.** Both sides become durations before they are compared: a month of 30 days and a day of 24 hours, as in PostgreSQL:
-//!   <https://www.postgresql.org/docs/current/functions-datetime.html>.
-//! - **The reason.** DataFusion compares intervals part by part: months first, then days, then nanoseconds. A difference of two times has only nanoseconds, so
-//!   ten days would be less than `interval '1 day'`.
+//! - **The rule.** Both sides become durations before they are compared: a month of 30 days and a day of 24 hours, as
+//!   in PostgreSQL: <https://www.postgresql.org/docs/current/functions-datetime.html>.
+//! - **The reason.** DataFusion compares intervals part by part: months first, then days, then nanoseconds. A
+//!   difference of two times has only nanoseconds, so ten days would be less than `interval '1 day'`.
 //! - **It can go** once DataFusion compares lengths: <https://github.com/apache/datafusion/issues/8468>.
 //!
 //! Runs after the coercion of types, which makes both sides intervals.

@@ -1,8 +1,9 @@
 //! A cache of columns of files that earlier statements decoded.
 //!
-//! - An entry belongs to a state of its file: device, inode, length, modification time (mtime) and change time (ctime). It is used only while the file has this
-//!   state.
-//! - Columns of a file that was modified within the last two seconds aren't cached, because a further write might leave its times unchanged.
+//! - An entry belongs to a state of its file: device, inode, length, modification time (mtime) and change time (ctime).
+//!   It is used only while the file has this state.
+//! - Columns of a file that was modified within the last two seconds aren't cached, because a further write might leave
+//!   its times unchanged.
 //! - The least recently used columns are evicted first.
 
 use std::num::NonZeroUsize;

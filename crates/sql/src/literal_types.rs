@@ -1,10 +1,13 @@
-//! A literal takes the type of the value that it is compared with, as in PostgreSQL and DuckDB. DataFusion 55.2 casts both to a common type instead.
+//! A literal takes the type of the value that it is compared with, as in PostgreSQL and DuckDB. DataFusion 55.2 casts
+//! both to a common type instead.
 //!
-//! - A float in a list for whole numbers: `i IN (1.5, 9007199254740993)` compares whole numbers; 1.5 equals none of them. DataFusion compares floats, in
-//!   which several whole numbers beyond 2^53 are equal, or decimals, whose range is smaller than that of floats.
+//! - A float in a list for whole numbers: `i IN (1.5, 9007199254740993)` compares whole numbers; 1.5 equals none of
+//!   them. DataFusion compares floats, in which several whole numbers beyond 2^53 are equal, or decimals, whose range
+//!   is smaller than that of floats.
 //! - `i BETWEEN 0.5 AND 9007199254740993` is `i >= 0.5 AND i <= 9007199254740993`, for the same reason.
 //! - A text that is compared with a boolean is a boolean: `b IN ('t')`, `b BETWEEN 'f' AND 't'`.
-//! - A `BETWEEN` of values without a common type is refused as an error of the statement. DataFusion reports an internal error.
+//! - A `BETWEEN` of values without a common type is refused as an error of the statement. DataFusion reports an
+//!   internal error.
 //!
 //! Other places where texts meet times and booleans: `date_times.rs` and `corrected_scalars.rs` of `functions`.
 

@@ -2,7 +2,8 @@
 //!
 //! - `CAST(12345678901234.5678 AS DECIMAL(18, 4))` casts the text of the literal.
 //! - In a comparison the literal is marked with its text, and `coercion.rs` compares a decimal with all of its digits.
-//! - In `VALUES` for a decimal column of a table, and as the value that `UPDATE` assigns to one, it is a text (`change/run.rs`).
+//! - In `VALUES` for a decimal column of a table, and as the value that `UPDATE` assigns to one, it is a text
+//!   (`change/run.rs`).
 //!
 //! Everywhere else it is the nearest float, as any number with a decimal point.
 

@@ -1,9 +1,10 @@
 //! Hides casts that map several values to one from DataFusion's inference about conditions.
 //!
-//! - **The rule.** In a condition such as `time::date = DATE '2024-03-09'` the cast is wrapped in a function about whose argument DataFusion infers nothing. This
-//!   happens after filters have been pushed down to files, which use them to skip row groups.
-//! - **The reason.** DataFusion 55.2 inverts the cast: it infers that `time` is midnight of that day, and so a constant. It then removes a sort by `time` above the
-//!   condition, and the order of a window.
+//! - **The rule.** In a condition such as `time::date = DATE '2024-03-09'` the cast is wrapped in a function about
+//!   whose argument DataFusion infers nothing. This happens after filters have been pushed down to files, which use
+//!   them to skip row groups.
+//! - **The reason.** DataFusion 55.2 inverts the cast: it infers that `time` is midnight of that day, and so a
+//!   constant. It then removes a sort by `time` above the condition, and the order of a window.
 //! - **It can go** once `CastExpr` propagates bounds only if the result of the cast determines its argument.
 
 use std::sync::Arc;

@@ -1,15 +1,16 @@
 //! Excludes nulls from equalities above joins whose keys compare null as equal to null.
 //!
-//! - **The rule.** In a condition of a join by `IS NOT DISTINCT FROM`, or above such a join, each equality `a.v = b.v` gets the further condition that its value
-//!   isn't null.
-//! - **The reason.** DataFusion 55.2 makes `ON a.k IS NOT DISTINCT FROM b.k` a join key for which null equals null. It then makes `WHERE a.v = b.v` another
-//!   key of the same join, and so returns rows whose `v` are both null.
-//! - **It can go** once `extract_equijoin_predicate.rs` and `eliminate_cross_join.rs` of DataFusion keep equalities out of the keys of such a join.
+//! - **The rule.** In a condition of a join by `IS NOT DISTINCT FROM`, or above such a join, each equality `a.v = b.v`
+//!   gets the further condition that its value isn't null.
+//! - **The reason.** DataFusion 55.2 makes `ON a.k IS NOT DISTINCT FROM b.k` a join key for which null equals null. It
+//!   then makes `WHERE a.v = b.v` another key of the same join, and so returns rows whose `v` are both null.
+//! - **It can go** once `extract_equijoin_predicate.rs` and `eliminate_cross_join.rs` of DataFusion keep equalities out
+//!   of the keys of such a join.
 //!
-//! All keys of one join compare nulls in the same way. If a join has an equality beside `a.k IS NOT DISTINCT FROM b.k`, or is one of several joins, which
-//! DataFusion may merge, the latter is therefore rewritten to two equalities of values that are never null:
-//! `(a.k IS NULL) = (b.k IS NULL) AND coalesce(a.k, 0) = coalesce(b.k, 0)`. Tick plans use these two equalities for every such join, because null equals
-//! no key of theirs.
+//! All keys of one join compare nulls in the same way. If a join has an equality beside `a.k IS NOT DISTINCT FROM b.k`,
+//! or is one of several joins, which DataFusion may merge, the latter is therefore rewritten to two equalities of
+//! values that are never null: `(a.k IS NULL) = (b.k IS NULL) AND coalesce(a.k, 0) = coalesce(b.k, 0)`. Tick plans use
+//! these two equalities for every such join, because null equals no key of theirs.
 
 use std::sync::Arc;
 

@@ -1,9 +1,10 @@
 //! Keeps sorts above limits with an `OFFSET`.
 //!
-//! - **The rule.** While DataFusion moves sorts, a barrier that no order passes stands above each limit with an offset, except the limit whose rows are the
-//!   statement's answer.
-//! - **The reason.** If the rows of a limit have to be sorted by other or by further keys, DataFusion 55.2 sorts below the limit. With other keys the limit then
-//!   skips other rows. With further keys the offset is subtracted twice from the number of rows (`pushdown_requirement_to_children` of `sort_pushdown.rs`).
+//! - **The rule.** While DataFusion moves sorts, a barrier that no order passes stands above each limit with an offset,
+//!   except the limit whose rows are the statement's answer.
+//! - **The reason.** If the rows of a limit have to be sorted by other or by further keys, DataFusion 55.2 sorts below
+//!   the limit. With other keys the limit then skips other rows. With further keys the offset is subtracted twice from
+//!   the number of rows (`pushdown_requirement_to_children` of `sort_pushdown.rs`).
 //! - **It can go** once DataFusion considers the offset when it moves sorts.
 
 use std::sync::Arc;

@@ -1,6 +1,7 @@
 //! Operators as functions that the statement can bound. DataFusion offers no way to extend its own operators.
 //!
-//! - `||` reserves memory for its result from the statement's pool: in nested projections, `s || s as s` doubles a text each time.
+//! - `||` reserves memory for its result from the statement's pool: in nested projections, `s || s as s` doubles a text
+//!   each time.
 //! - `+`, `-` and `*` of whole numbers fail if their type can't hold the result. DataFusion's operators wrap around.
 //!
 //! The functions call DataFusion's operators for the values.

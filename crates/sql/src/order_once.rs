@@ -1,8 +1,10 @@
-//! Removes repeated keys from the `ORDER BY` of an aggregate: `first(x ORDER BY t, t DESC)` becomes `first(x ORDER BY t)`.
+//! Removes repeated keys from the `ORDER BY` of an aggregate: `first(x ORDER BY t, t DESC)` becomes
+//! `first(x ORDER BY t)`.
 //!
-//! - **The rule.** A key that occurred before is removed, whatever its direction: rows that tie by a key tie by the same key again.
-//! - **The reason.** DataFusion 55.2 counts the keys before it removes repeated ones itself, and panics (`first_last.rs` of its aggregates), also for
-//!   `DISTINCT ON`.
+//! - **The rule.** A key that occurred before is removed, whatever its direction: rows that tie by a key tie by the
+//!   same key again.
+//! - **The reason.** DataFusion 55.2 counts the keys before it removes repeated ones itself, and panics
+//!   (`first_last.rs` of its aggregates), also for `DISTINCT ON`.
 //! - **It can go** once DataFusion counts them afterwards.
 //!
 //! Runs last, when expressions have been simplified.

@@ -1,11 +1,11 @@
-//! Operators whose types depend on the values of parameters: they are planned as calls (`parameter_calls.rs` of `functions`), which are replaced once the values
-//! are known.
+//! Operators whose types depend on the values of parameters: they are planned as calls (`parameter_calls.rs` of
+//! `functions`), which are replaced once the values are known.
 //!
 //! - `time - $1` with a text subtracts a time if the text can be read as a time, otherwise an interval.
-//! - A lifted literal stands for the literals of all statements with the same shape. If types depend on it, the call stays in the plan. Tick plans either evaluate
-//!   such a call or refuse it.
-//! - A column of `VALUES` with values and parameters has their common type: floats for decimals and floats. If there is no common type, as for a text and numbers,
-//!   parameters are cast to the type of the values.
+//! - A lifted literal stands for the literals of all statements with the same shape. If types depend on it, the call
+//!   stays in the plan. Tick plans either evaluate such a call or refuse it.
+//! - A column of `VALUES` with values and parameters has their common type: floats for decimals and floats. If there is
+//!   no common type, as for a text and numbers, parameters are cast to the type of the values.
 
 use std::sync::Arc;
 

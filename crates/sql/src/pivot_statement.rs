@@ -8,10 +8,11 @@
 //! | no `GROUP BY` | `SELECT * FROM source PIVOT (agg(x) FOR key IN ('a' AS "a", …))`, which `pivot.rs` plans |
 //! | several keys | as with `GROUP BY`, by all columns that no key and no aggregate reads: `SELECT * EXCLUDE (…), … GROUP BY ALL` |
 //!
-//! - Without `IN` a statement of its own reads the values of the key first. The select may see a later commit of a table; values that came in between have no
-//!   column.
+//! - Without `IN` a statement of its own reads the values of the key first. The select may see a later commit of a
+//!   table; values that came in between have no column.
 //! - With several keys each combination of values has a column.
-//! - A column is named by its value; values of several keys are joined by `_`. With an alias or several aggregates the name of the aggregate follows.
+//! - A column is named by its value; values of several keys are joined by `_`. With an alias or several aggregates the
+//!   name of the aggregate follows.
 //! - Without `USING` rows are counted. `ORDER BY` and `LIMIT` may follow.
 //!
 //! Source: <https://duckdb.org/docs/stable/sql/statements/pivot>.

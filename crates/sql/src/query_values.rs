@@ -1,13 +1,15 @@
 //! Queries as values, where DataFusion 55.2 has no plan for them or a wrong one.
 //!
-//! - `EXISTS (…)` in a select list, in the argument of an aggregate or in a sort key becomes `(SELECT count(*) > 0 FROM …)`. DataFusion plans `EXISTS` only as a
-//!   condition of `WHERE`, and an uncorrelated one there as a comparison of all rows with all rows of the query.
-//! - `EXISTS (SELECT max(x) FROM …)` is true, because a query of aggregates without `GROUP BY` always has a row. DataFusion tests whether there are rows to
-//!   aggregate.
+//! - `EXISTS (…)` in a select list, in the argument of an aggregate or in a sort key becomes
+//!   `(SELECT count(*) > 0 FROM …)`. DataFusion plans `EXISTS` only as a condition of `WHERE`, and an uncorrelated one
+//!   there as a comparison of all rows with all rows of the query.
+//! - `EXISTS (SELECT max(x) FROM …)` is true, because a query of aggregates without `GROUP BY` always has a row.
+//!   DataFusion tests whether there are rows to aggregate.
 //! - A correlated `x IN (SELECT …)` is planned as a value (`correlated_in.rs`).
-//! - `(SELECT time FROM …)` is null if the query returns no row, even if the column itself has no nulls. DataFusion infers from the column that the value is never
-//!   null, so that `coalesce((SELECT time …), x)` was null and `(SELECT time …) IS NULL` false. A query that may return no row is therefore read by the aggregate
-//!   of its only row, which may be null.
+//! - `(SELECT time FROM …)` is null if the query returns no row, even if the column itself has no nulls. DataFusion
+//!   infers from the column that the value is never null, so that `coalesce((SELECT time …), x)` was null and
+//!   `(SELECT time …) IS NULL` false. A query that may return no row is therefore read by the aggregate of its only
+//!   row, which may be null.
 
 use std::sync::Arc;
 

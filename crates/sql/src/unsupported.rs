@@ -23,7 +23,8 @@ use crate::syntax::is_word;
 /// Window functions that can ignore nulls, besides the aggregates that declare it.
 const WINDOW_FUNCTIONS_WITH_NULL_TREATMENT: [&str; 5] = ["first_value", "lag", "last_value", "lead", "nth_value"];
 
-/// Clauses of other systems that the parser can't read, or takes for an alias: their first two words, their name, and what to write instead.
+/// Clauses of other systems that the parser can't read, or takes for an alias: their first two words, their name, and
+/// what to write instead.
 const WORDS: [([&str; 2], &str, &str); 10] = [
     (["latest", "by"], "LATEST BY", "write LATEST ON time PARTITION BY symbol"),
     (["positional", "join"], "POSITIONAL JOIN", "join by row_number() of both sides"),

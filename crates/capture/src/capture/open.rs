@@ -220,16 +220,17 @@ fn lock(storage: &dyn Storage) -> Result<Box<dyn std::fmt::Debug + Send + Sync>>
     }
 }
 
-/// The number of the first batch after a start. `first_unused` is the first number behind those in the journal and the tables.
+/// The number of the first batch after a start. `first_unused` is the first number behind those in the journal and the
+/// tables.
 ///
-/// A gap is left, because subscribers get batches before these are on disk. If a power cut took such a batch, its number must not be given to another
-/// batch: a subscriber that resumes after this number would miss the new batch.
+/// A gap is left, because subscribers get batches before these are on disk. If a power cut took such a batch, its
+/// number must not be given to another batch: a subscriber that resumes after this number would miss the new batch.
 fn first_number(first_unused: u64) -> u64 {
     if first_unused <= 1 { first_unused } else { first_unused.checked_add(NUMBERS_LEFT_OUT).unwrap_or(first_unused) }
 }
 
-/// Tables with captured rows in their files, and the greatest batch number of each. A damaged table can't be read until the next start, even if its files
-/// are repaired before: batches were numbered without regard to it.
+/// Tables with captured rows in their files, and the greatest batch number of each. A damaged table can't be read until
+/// the next start, even if its files are repaired before: batches were numbered without regard to it.
 fn captured_tables(database: &Database) -> Result<Vec<(String, u64)>> {
     let mut tables = Vec::new();
     for name in database.tables()? {

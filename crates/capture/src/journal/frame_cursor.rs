@@ -69,7 +69,8 @@ impl FrameCursor {
     /// The next frame of the file, whose bytes these are; `None` where no sound one stands.
     ///
     /// # Errors
-    /// What was expected at [`FrameCursor::offset`], if the frame there is sound in itself but can't have been written at this place.
+    /// What was expected at [`FrameCursor::offset`], if the frame there is sound in itself but can't have been written
+    /// at this place.
     pub(super) fn next<'a>(&mut self, bytes: &'a [u8]) -> Result<Option<FrameStep<'a>>, &'static str> {
         let Some((content, length)) = bytes.get(self.offset..).and_then(format::content) else { return Ok(None) };
         let step = match format::parse(content) {

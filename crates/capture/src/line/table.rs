@@ -1,8 +1,9 @@
 //! The rows of one table in a batch.
 //!
-//! - A row is begun, gets its values one by one, and is then committed or rolled back. A row that is rolled back leaves nothing, not even a new column.
-//! - Lines of a feed usually name the same columns in the same order. So each name is first compared with the names that earlier lines had at the same
-//!   position.
+//! - A row is begun, gets its values one by one, and is then committed or rolled back. A row that is rolled back leaves
+//!   nothing, not even a new column.
+//! - Lines of a feed usually name the same columns in the same order. So each name is first compared with the names
+//!   that earlier lines had at the same position.
 //! - Names that differ only in case are one column, as in the store.
 
 use std::collections::HashMap;
@@ -109,8 +110,8 @@ impl Table {
         self.field_time = None;
     }
 
-    /// The column that is named at `at`, the position behind the name, and the next place, if earlier lines had the name at this place
-    /// or a few places later: optional fields, which a line may leave out, are skipped.
+    /// The column that is named at `at`, the position behind the name, and the next place, if earlier lines had the
+    /// name at this place or a few places later: optional fields, which a line may leave out, are skipped.
     #[inline(always)]
     pub fn guess(&self, text: &Text<'_>, at: usize, place: usize) -> Option<(usize, usize, usize)> {
         let rest = text.bytes.get(at..)?;
@@ -120,8 +121,8 @@ impl Table {
         Some((column_place.column, at + column_place.raw.len(), place + skipped + 1))
     }
 
-    /// The column of a name. It is created if it doesn't exist; its place is remembered. `None` if it doesn't exist and the value is null, which creates no
-    /// column.
+    /// The column of a name. It is created if it doesn't exist; its place is remembered. `None` if it doesn't exist and
+    /// the value is null, which creates no column.
     #[inline(never)]
     pub fn find(
         &mut self,
@@ -152,8 +153,8 @@ impl Table {
         Ok(Some(column))
     }
 
-    /// Inserts a name into the list of places, which has the columns in the order of earlier lines. Senders that vary the order make the list long; it is then
-    /// cleared.
+    /// Inserts a name into the list of places, which has the columns in the order of earlier lines. Senders that vary
+    /// the order make the list long; it is then cleared.
     fn remember(&mut self, name: Name<'_>, column: usize, place: usize) {
         if self.places.len() > 2 * self.columns.len() + LOOK_AHEAD {
             self.places.clear();

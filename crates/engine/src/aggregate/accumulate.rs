@@ -109,7 +109,8 @@ pub(crate) trait Accumulator: Send {
     /// Adds rows. `assigned` says which group each row belongs to.
     fn update(&mut self, arguments: &[ArrayRef], assigned: RowGroups<'_>) -> Result<()>;
 
-    /// Adds the rows that a summary describes to a group, without reading them. Returns false, and adds nothing, if the summary doesn't determine their effect.
+    /// Adds the rows that a summary describes to a group, without reading them. Returns false, and adds nothing, if the
+    /// summary doesn't determine their effect.
     fn update_summary(&mut self, _group: u32, _kind: ValueKind, _summary: &Summary) -> bool {
         false
     }

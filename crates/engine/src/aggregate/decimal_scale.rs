@@ -1,9 +1,9 @@
 //! Floats that are multiples of a power of ten, as prices are, as keys of groups.
 //!
 //! [`super::dense::DenseGroups`] finds the group of a whole number without a hash, if the numbers lie close together. Prices
-//! of 101.25 and 101.26 become 10125 and 10126, and so lie close together, too. A float counts as a multiple only if the
-//! multiple, divided by the power of ten, gives the same float again. So two floats are equal if and only if their multiples
-//! are.
+//! of 101.25 and 101.26 become 10125 and 10126, and so lie close together, too. A float counts as a multiple only if
+//! the multiple, divided by the power of ten, gives the same float again. So two floats are equal if and only if their
+//! multiples are.
 
 use crate::vector::vectorized;
 

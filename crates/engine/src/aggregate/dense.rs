@@ -1,13 +1,14 @@
 //! Groups with dense keys, found by direct addressing instead of a hash.
 //!
-//! Each key is a word. A table has one slot for each combination of words, so a row's group takes one load. This needs words that lie close together
-//! (dictionary codes, numbered texts, most whole numbers), or whose distances from the least are multiples of one unit (starts of buckets).
+//! Each key is a word. A table has one slot for each combination of words, so a row's group takes one load. This needs
+//! words that lie close together (dictionary codes, numbered texts, most whole numbers), or whose distances from the
+//! least are multiples of one unit (starts of buckets).
 //!
-//! Invariant: the table covers the words of all blocks so far. If a block has words outside, a larger table replaces this one. It extends twice as
-//! far on that side, so this happens only a few times.
+//! Invariant: the table covers the words of all blocks so far. If a block has words outside, a larger table replaces
+//! this one. It extends twice as far on that side, so this happens only a few times.
 //!
-//! As long as every group has been created here, an empty slot means a new group, and nothing is hashed. Otherwise a group without a slot is looked up by its
-//! hash.
+//! As long as every group has been created here, an empty slot means a new group, and nothing is hashed. Otherwise a
+//! group without a slot is looked up by its hash.
 
 use super::accumulate::NO_GROUP;
 use super::keys::{ValueKey, WordBounds};
@@ -105,10 +106,11 @@ impl DenseGroups {
         self.len
     }
 
-    /// Passes the group of each row of a block to `take`. Returns false, and passes nothing, if the words are too far apart for a table.
+    /// Passes the group of each row of a block to `take`. Returns false, and passes nothing, if the words are too far
+    /// apart for a table.
     ///
-    /// `find` returns the group of a row whose slot is empty. Its second argument is true if the group is certainly new: all `known` groups were
-    /// created here, so every existing group has a slot.
+    /// `find` returns the group of a row whose slot is empty. Its second argument is true if the group is certainly
+    /// new: all `known` groups were created here, so every existing group has a slot.
     pub fn rows(
         &mut self,
         values: &[ValueKey],

@@ -3,15 +3,15 @@
 //! Values are 64-bit words; texts and types without a word are numbered in the order of their first occurrence.
 //!
 //! - Each of the first groups has a set of its own ([`DistinctValues`]).
-//! - The values of all further groups are entries of one shared table. The values of many rows are looked up together, so
-//!   that the waits for memory overlap.
+//! - The values of all further groups are entries of one shared table. The values of many rows are looked up together,
+//!   so that the waits for memory overlap.
 //! - Adjacent equal values are looked up once.
-//! - Small numbers are bits instead of entries, where bits take less memory. This applies to the numbers of texts, and in
-//!   the first groups to whole numbers, counted from a little before the first value. Bits cover the first few thousand
-//!   numbers from the start, and all numbers up to the greatest once a group has many entries.
+//! - Small numbers are bits instead of entries, where bits take less memory. This applies to the numbers of texts, and
+//!   in the first groups to whole numbers, counted from a little before the first value. Bits cover the first few
+//!   thousand numbers from the start, and all numbers up to the greatest once a group has many entries.
 //!
-//! The threads' counts are merged at the end. A group that only one thread has seen keeps its count; its values aren't read
-//! again.
+//! The threads' counts are merged at the end. A group that only one thread has seen keeps its count; its values aren't
+//! read again.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -33,8 +33,8 @@ use crate::hashed::{ValueSet, hash};
 const BITS_MIN: u64 = 4096;
 const BITS_HALF: u64 = BITS_MIN / 2;
 
-/// From this number of entries on a group may replace them by more bits, if it then has at most [`NUMBERS_OF_ENTRY_MAX`] bits per entry: an entry of the
-/// table takes that many bits.
+/// From this number of entries on a group may replace them by more bits, if it then has at most
+/// [`NUMBERS_OF_ENTRY_MAX`] bits per entry: an entry of the table takes that many bits.
 const ENTRIES_MIN: usize = 1024;
 const NUMBERS_OF_ENTRY_MAX: u64 = 128;
 

@@ -3,8 +3,8 @@
 //! - Ascending values, such as times, are a list.
 //! - Other values are in a hash table while it fits into the second-level cache, or into the third-level cache if most
 //!   values repeat.
-//! - Beyond that, values are appended to parts by their hash. Whenever a part has doubled, its repeated values are removed,
-//!   with a table that fits into the cache.
+//! - Beyond that, values are appended to parts by their hash. Whenever a part has doubled, its repeated values are
+//!   removed, with a table that fits into the cache.
 //!
 //! So no look-up waits for memory, and threads process different parts at the same time.
 

@@ -1,8 +1,8 @@
 //! Texts that were seen, numbered in the order of their first occurrence.
 //!
-//! Texts of many rows are looked up in steps: first the keys and hashes of all, then their entries, then the keys of the
-//! texts behind these entries. Within a step the reads are independent, so that they overlap if the table is larger than the
-//! cache.
+//! Texts of many rows are looked up in steps: first the keys and hashes of all, then their entries, then the keys of
+//! the texts behind these entries. Within a step the reads are independent, so that they overlap if the table is larger
+//! than the cache.
 
 use std::hash::BuildHasher;
 

@@ -38,7 +38,8 @@ pub(super) struct KeyBounds {
 }
 
 impl KeyRange {
-    /// The range of the smaller side's column to which the condition compares most often; `width` is the number of the left's columns.
+    /// The range of the smaller side's column to which the condition compares most often; `width` is the number of the
+    /// left's columns.
     pub fn of(condition: &Expr, width: usize, constants: &[ArrayRef]) -> Option<KeyRange> {
         let (mut ranges, mut others) = (Vec::new(), 0);
         collect(condition, width, constants, &mut ranges, &mut others);
@@ -80,8 +81,8 @@ impl KeyRange {
     }
 }
 
-/// Adds the ranges that a condition implies to `ranges`, and counts in `others` the conditions that a range doesn't express exactly. These include comparisons
-/// whose constant has moved to the other side: the moved bound may overflow.
+/// Adds the ranges that a condition implies to `ranges`, and counts in `others` the conditions that a range doesn't
+/// express exactly. These include comparisons whose constant has moved to the other side: the moved bound may overflow.
 fn collect(condition: &Expr, width: usize, constants: &[ArrayRef], ranges: &mut Vec<KeyRange>, others: &mut usize) {
     let Expr::Binary(op, left, right) = condition else {
         *others += 1;
@@ -120,8 +121,8 @@ fn collect(condition: &Expr, width: usize, constants: &[ArrayRef], ranges: &mut 
     }
 }
 
-/// A column, or a column plus or minus a constant. In the second case also the opposite operation and the constant, to apply to the other side of the
-/// comparison.
+/// A column, or a column plus or minus a constant. In the second case also the opposite operation and the constant, to
+/// apply to the other side of the comparison.
 fn side(expr: &Expr, constants: &[ArrayRef]) -> Option<(usize, Option<(BinaryOp, usize)>)> {
     let (op, column, by) = match expr {
         Expr::Column(column) => return Some((*column, None)),

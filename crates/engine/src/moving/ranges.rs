@@ -1,9 +1,11 @@
-//! Folds a range of rows for each row, without subtraction. From one row to the next, both ends of the range stay or move forward.
+//! Folds a range of rows for each row, without subtraction. From one row to the next, both ends of the range stay or
+//! move forward.
 //!
-//! The algorithm is that of a queue made of two stacks. A cut divides the rows of the range into older and newer ones. The newer rows have one common
-//! fold, to which each entering row is added. Each older row has the fold of the rows from itself to the cut, so that a leaving row
-//! needs no subtraction. When the last older row has left, the cut moves to the end of the range, and the folds of all its rows are
-//! computed. So a row is folded at most twice, however long the ranges are. Memory: one fold for each row of the longest range that was cut.
+//! The algorithm is that of a queue made of two stacks. A cut divides the rows of the range into older and newer ones.
+//! The newer rows have one common fold, to which each entering row is added. Each older row has the fold of the rows
+//! from itself to the cut, so that a leaving row needs no subtraction. When the last older row has left, the cut moves
+//! to the end of the range, and the folds of all its rows are computed. So a row is folded at most twice, however long
+//! the ranges are. Memory: one fold for each row of the longest range that was cut.
 
 /// Gives `emit` the fold of the rows of each row's range, oldest first. `range` gives the first row and the one behind the last;
 /// neither may go back from row to row, and no first row may lie behind its range's end.

@@ -1,7 +1,7 @@
 //! Window frames: which rows around a row belong to its frame.
 //!
-//! A frame has two bounds, each with its own kind, so that `ROWS`, `RANGE` and `GROUPS` need no distinction. In the order of
-//! the window each bound moves only forward from row to row, so one pass over a partition finds all frames.
+//! A frame has two bounds, each with its own kind, so that `ROWS`, `RANGE` and `GROUPS` need no distinction. In the
+//! order of the window each bound moves only forward from row to row, so one pass over a partition finds all frames.
 
 use std::cmp::Ordering;
 use std::ops::Range;

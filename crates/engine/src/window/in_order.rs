@@ -25,12 +25,13 @@ use crate::order::plain_numbers;
 use crate::parallel;
 use crate::run::{ExecutionContext, check_memory};
 
-/// Fewest rows per stretch, on average, for which rows in order are worth it; with shorter ones, sorting is as fast. Up to `STRETCHES_MIN` stretches
-/// any length is accepted.
+/// Fewest rows per stretch, on average, for which rows in order are worth it; with shorter ones, sorting is as fast. Up
+/// to `STRETCHES_MIN` stretches any length is accepted.
 const STRETCH_ROWS_MIN: usize = 4;
 const STRETCHES_MIN: usize = 256;
 
-/// Fewest rows, on average, per stretch that is only a part of its partition. With more such stretches, combining them costs more than a sort.
+/// Fewest rows, on average, per stretch that is only a part of its partition. With more such stretches, combining them
+/// costs more than a sort.
 const PIECE_ROWS_MIN: usize = 64;
 
 /// Results by call and frame; `None` if the rows aren't in the order of some call.

@@ -123,8 +123,8 @@ pub(super) type Acks = Pin<Box<dyn Stream<Item = Result<PutResult, Status>> + Se
 
 /// Stores the batches of a stream, within the rate that the sender's quota allows, and acknowledges them in order.
 ///
-/// A refused batch ends the stream after the acknowledgements of the batches before it. If the sender asked to go on, and sending the batch again wouldn't
-/// help, its refusal is reported in its place, and the stream continues.
+/// A refused batch ends the stream after the acknowledgements of the batches before it. If the sender asked to go on,
+/// and sending the batch again wouldn't help, its refusal is reported in its place, and the stream continues.
 pub(super) fn put(appends: Appends, target: Target, mut batches: FlightDataDecoder, waiting_max: usize) -> Acks {
     // The outcome of each batch, and whether it is the last one.
     let (sender, receiver) = mpsc::channel::<(Outcome<AckReceiver>, bool)>(waiting_max);

@@ -1,10 +1,12 @@
 //! Joins `USING` and `NATURAL`: which of two keys with the same name is the column of the join.
 //!
-//! - It is the left key of an inner or left join, the right key of a right join, and the first of both that isn't null of a full join.
-//! - `*` contains it once, at the place of the left key. DataFusion 55.2 uses the key of the relation whose name sorts first, which may be the side without a
-//!   row.
-//! - If it isn't the left key, `USING` is rewritten to `ON`, and the unqualified name to an expression, wherever the select and its `ORDER BY` use it. The same
-//!   happens if DataFusion 55.2 calls the key ambiguous: in `WHERE`, and if several joins have the same key. Sub-queries have to qualify the name.
+//! - It is the left key of an inner or left join, the right key of a right join, and the first of both that isn't null
+//!   of a full join.
+//! - `*` contains it once, at the place of the left key. DataFusion 55.2 uses the key of the relation whose name sorts
+//!   first, which may be the side without a row.
+//! - If it isn't the left key, `USING` is rewritten to `ON`, and the unqualified name to an expression, wherever the
+//!   select and its `ORDER BY` use it. The same happens if DataFusion 55.2 calls the key ambiguous: in `WHERE`, and if
+//!   several joins have the same key. Sub-queries have to qualify the name.
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;

@@ -110,7 +110,8 @@ pub(super) fn with_metrics(mut answer: Answer, description: &str) -> Result<Answ
     Ok(answer)
 }
 
-/// An answer with `batches` in place of its own rows. It keeps the statistics, the times and the reason why there is no tick plan.
+/// An answer with `batches` in place of its own rows. It keeps the statistics, the times and the reason why there is no
+/// tick plan.
 pub(super) fn with_rows(mut answer: Answer, schema: SchemaRef, batches: Vec<RecordBatch>) -> Answer {
     let stats = answer.stats();
     let read = ReadStats { scans: vec![stats.selection], bytes: stats.bytes_scanned, ..ReadStats::default() };

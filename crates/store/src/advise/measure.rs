@@ -1,9 +1,9 @@
 //! Measures the size of samples in each tier, and the time to read their columns.
 //!
 //! A sample is written as a segment of its own. Bytes that grow with rows are scaled to the whole segment by the number
-//! of rows; fixed bytes aren't. Dictionaries are scaled at the rate at which they grew from half of the sample to all of
-//! it. The index has the same size in all tiers, except for the checksums of the file's blocks, so its size is taken from
-//! the segment's own index.
+//! of rows; fixed bytes aren't. Dictionaries are scaled at the rate at which they grew from half of the sample to all
+//! of it. The index has the same size in all tiers, except for the checksums of the file's blocks, so its size is taken
+//! from the segment's own index.
 
 use std::collections::{BTreeSet, HashSet};
 use std::hash::{BuildHasher, RandomState};

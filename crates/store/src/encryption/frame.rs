@@ -1,8 +1,7 @@
 //! Files that are encrypted as a whole: a header that holds the wrapped key, and blocks that are decrypted independently.
 //!
-//! The key is the file's own, so that the number of a block is its nonce. Each block
-//! authenticates the header's digest, its own number and whether it is the last: no block can be omitted, exchanged or cut
-//! off.
+//! The key is the file's own, so that the number of a block is its nonce. Each block authenticates the header's digest,
+//! its own number and whether it is the last: no block can be omitted, exchanged or cut off.
 
 use std::io::Write;
 use std::ops::Range;

@@ -1,7 +1,7 @@
 //! Encryption at rest of the compressed tiers' segments and of their indexes, if the database has keys.
 //!
-//! - [`Keys`] come from a key file or an environment variable. They encrypt only the keys of files: each file has a random
-//!   key of its own, and contains it in encrypted (wrapped) form.
+//! - [`Keys`] come from a key file or an environment variable. They encrypt only the keys of files: each file has a
+//!   random key of its own, and contains it in encrypted (wrapped) form.
 //! - Parquet segments follow Parquet's modular encryption (`segment/parquet/modules.rs`), so that other tools read them.
 //! - Dense segments and indexes are sealed as a whole ([`frame`]): blocks that are decrypted independently.
 //!

@@ -6,10 +6,10 @@
 //!   sectors, at any length between the durable and the live one, or up to where an unsynced cut was made; of each folder any subset
 //!   of the unsynced changes to names.
 //! - [`FaultStorage::stop_after`]: every operation after the n-th fails, as if the process had died there.
-//! - [`FaultStorage::fail_at`]: only the n-th operation fails, as on a bad disk. [`FaultStorage::fail_read_at`]: only the n-th read of a file or folder fails.
-//!   [`FaultStorage::fail_each`]: each n-th call fails, operation or read.
-//! - [`FaultStorage::capacity`]: writes fail once the disk has this many bytes. [`FaultStorage::free_bytes`]: the free space that the storage reports, which
-//!   may differ from the truth.
+//! - [`FaultStorage::fail_at`]: only the n-th operation fails, as on a bad disk. [`FaultStorage::fail_read_at`]: only
+//!   the n-th read of a file or folder fails. [`FaultStorage::fail_each`]: each n-th call fails, operation or read.
+//! - [`FaultStorage::capacity`]: writes fail once the disk has this many bytes. [`FaultStorage::free_bytes`]: the free
+//!   space that the storage reports, which may differ from the truth.
 //! - A seed repeats a run.
 
 use std::collections::BTreeMap;

@@ -1,6 +1,7 @@
 //! Layout of keys in words: narrow keys share a word, and so do the bits that say which keys are null.
 //!
-//! A row of twenty keys takes about twelve words in this layout instead of twenty-one. Copying, hashing and comparing a row costs as much as it has words.
+//! A row of twenty keys takes about twelve words in this layout instead of twenty-one. Copying, hashing and comparing a
+//! row costs as much as it has words.
 
 use arrow::buffer::{BooleanBuffer, NullBuffer};
 use arrow::datatypes::DataType;

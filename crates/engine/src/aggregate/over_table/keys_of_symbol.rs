@@ -1,7 +1,7 @@
 //! Keys that depend on the symbol alone, such as a column of the instrument that rows are joined to.
 //!
-//! Such a key is computed once for each symbol of a segment, not for each row. All rows of a run then have the same key, so
-//! that the run is aggregated as for a grouping by symbol: from summaries of blocks, or over slices of columns.
+//! Such a key is computed once for each symbol of a segment, not for each row. All rows of a run then have the same
+//! key, so that the run is aggregated as for a grouping by symbol: from summaries of blocks, or over slices of columns.
 
 use std::ops::Range;
 use std::sync::Arc;

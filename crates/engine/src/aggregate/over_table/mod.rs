@@ -1,7 +1,7 @@
 //! Aggregation over a table, along the order of its rows.
 //!
-//! - Nothing is hashed by row: within a span of rows, the symbol and keys that depend on it alone (`keys_of_symbol.rs`) are
-//!   constant, and galloping finds the rows of a time bucket.
+//! - Nothing is hashed by row: within a span of rows, the symbol and keys that depend on it alone (`keys_of_symbol.rs`)
+//!   are constant, and galloping finds the rows of a time bucket.
 //! - If all arguments are plain columns, whole blocks of 1,024 rows are taken from their summaries, and only the rows
 //!   at the edges of a range are read (`direct.rs`). First and last read one row of each group.
 //! - Otherwise filters and arguments are evaluated over blocks of rows that stay in cache (`blocks.rs`).

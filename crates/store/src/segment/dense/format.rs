@@ -1,4 +1,5 @@
-//! The bytes of a dense segment outside its pages: the magic bytes at both ends, the footer, the heads of chunks. Described in docs/format/segment.md.
+//! The bytes of a dense segment outside its pages: the magic bytes at both ends, the footer, the heads of chunks.
+//! Described in docs/format/segment.md.
 
 use std::ops::Range;
 
@@ -11,10 +12,12 @@ use crate::schema::ColumnType;
 /// The first and the last bytes of a file.
 pub(super) const MAGIC: &[u8; 8] = b"SPLAYDN1";
 
-/// The tail behind the footer: the footer's stored length, its length before compression, its checksum, the magic bytes.
+/// The tail behind the footer: the footer's stored length, its length before compression, its checksum, the magic
+/// bytes.
 pub(super) const TAIL_BYTES: usize = 12 + MAGIC.len();
 
-/// Rows of a chunk and of a page; the last ones may have fewer. A page is the smallest unit of decoding. The pages of a chunk share the codec's tables.
+/// Rows of a chunk and of a page; the last ones may have fewer. A page is the smallest unit of decoding. The pages of a
+/// chunk share the codec's tables.
 pub(super) const CHUNK_ROWS: usize = 1 << 18;
 pub(super) const PAGE_ROWS: usize = 1 << 13;
 
