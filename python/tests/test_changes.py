@@ -191,7 +191,7 @@ def test_tables_are_made_altered_and_dropped(market: splay.Database) -> None:
     market.sql("alter table note rename column text to remark")
     market.sql("alter table note drop column score")
     assert market.sql("select remark from note").to_arrow().column(0).to_pylist() == ["hello"]
-    with pytest.raises(splay.SchemaError, match="older files have it still"):
+    with pytest.raises(splay.SchemaError, match="older files still have that column"):
         market.sql("alter table note add column text varchar")
     market.sql("create table big as select time, sym as ticker, price from trade where size > 500")
     assert market.table("big").symbol == "ticker"

@@ -663,7 +663,7 @@ mod tests {
     fn bad_specs_are_refused() {
         let mut names = trade();
         names.columns.push(ColumnSpec::new("Price", ColumnType::Int64));
-        assert!(names.validate().unwrap_err().to_string().contains("case is left aside"));
+        assert!(names.validate().unwrap_err().to_string().contains("differ only in case"));
 
         let mut zone = trade();
         zone.time_zone = "Mars/Base".to_owned();

@@ -361,7 +361,7 @@ fn columns_are_renamed_and_dropped_without_a_file_written_anew() {
     assert_eq!((spec.symbol.as_deref(), spec.time.as_str()), (Some("Symbol"), "time"));
     for name in ["size", "note", "SYM"] {
         let refused = table.add_column(splay_store::ColumnSpec::new(name, splay_store::ColumnType::Int8)).unwrap_err();
-        assert!(refused.to_string().contains("older files have it still"), "{refused}");
+        assert!(refused.to_string().contains("older files still have that column"), "{refused}");
     }
     assert!(table.drop_column("time").unwrap_err().to_string().contains("orders the rows"));
     assert!(matches!(table.rename_column("nothing", "x"), Err(Error::NoSuchColumn { .. })));

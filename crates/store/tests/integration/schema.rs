@@ -232,7 +232,7 @@ fn a_conflicting_load_is_refused_whole() {
         }),
         ("symbol column", |spec| spec.symbol = None),
         ("America/New_York", |spec| spec.time_zone = "America/New_York".to_owned()),
-        ("case is left aside", |spec| spec.columns.push(ColumnSpec::new("PRICE", ColumnType::Float64))),
+        ("differ only in case", |spec| spec.columns.push(ColumnSpec::new("PRICE", ColumnType::Float64))),
         ("levels(0)", |spec| spec.columns.push(ColumnSpec::new("bids", ColumnType::Levels { size: 0 }))),
     ];
     for (reason, edit) in edits {
