@@ -122,7 +122,7 @@ impl TableOptions {
     /// [`Error::Rejected`] that names what is otherwise.
     pub fn check(&self, spec: &TableSpec) -> Result<()> {
         let otherwise = |what: &str, is: &str, wished: &str| {
-            Err(Error::rejected(&spec.name, format!("its {what} is {is:?}, and the sender asks for {wished:?}")))
+            Err(Error::rejected(&spec.name, format!("its {what} is {is:?}, not {wished:?}")))
         };
         if let Some(time) = self.time.as_deref().filter(|time| !time.eq_ignore_ascii_case(&spec.time)) {
             return otherwise("time column", &spec.time, time);
