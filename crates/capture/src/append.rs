@@ -15,7 +15,8 @@ pub enum AckClass {
     /// The journal is synced to disk.
     #[default]
     Disk,
-    /// The same, and on the disks of as many followers as [`CaptureSettings::replicas`](crate::CaptureSettings) says. Refused while fewer are there.
+    /// As `disk`, and on the disks of [`CaptureSettings::replicas`](crate::CaptureSettings) followers. Refused while
+    /// fewer are connected.
     Replica,
 }
 

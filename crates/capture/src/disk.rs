@@ -65,7 +65,7 @@ pub(crate) struct Disk {
 struct DiskState {
     looked_at: Instant,
     space: Option<DiskSpace>,
-    /// Bytes of the reserve that is there.
+    /// Bytes of the existing reserve.
     reserve: u64,
     released_at: Option<Instant>,
     /// Whether a look since rows were refused has found too little room.
@@ -145,7 +145,7 @@ impl Disk {
         }
     }
 
-    /// Makes the reserve in place of what is there.
+    /// Creates the reserve anew.
     fn make(&self, state: &mut DiskState, bytes: u64) -> splay_store::Result<()> {
         if state.reserve > 0 {
             self.storage.remove(&path())?;

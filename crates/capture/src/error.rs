@@ -59,9 +59,9 @@ pub enum Error {
     Gone {
         /// The table.
         table: String,
-        /// Sequence number asked for.
+        /// The requested sequence number.
         after: u64,
-        /// First sequence number that is there.
+        /// The first sequence number that exists.
         oldest: u64,
     },
 
@@ -100,10 +100,10 @@ pub enum Error {
         epoch: u64,
     },
 
-    /// This database can't become the leader. It goes on as before.
+    /// This database can't become the leader. Nothing has changed.
     #[error("this database can't be promoted: {reason}")]
     NotPromoted {
-        /// Why.
+        /// The reason.
         reason: &'static str,
     },
 
@@ -134,14 +134,14 @@ pub enum Error {
     /// A leader isn't this database's: it leads another one, or an earlier epoch of it.
     #[error("this database can't follow that leader: {reason}")]
     OtherLeader {
-        /// Why.
+        /// The reason.
         reason: String,
     },
 
     /// A leader doesn't answer, or not as a leader. The follower tries again by itself.
     #[error("the leader can't be followed now: {reason}")]
     Leader {
-        /// Why.
+        /// The reason.
         reason: String,
     },
 

@@ -50,7 +50,7 @@ enum WriteDownScope {
 /// The outcome of a write-down.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct WriteDownReport {
-    /// Rows that went to disk.
+    /// Rows written to files.
     pub rows: u64,
     /// Segments written.
     pub segments: usize,
@@ -61,7 +61,7 @@ pub struct WriteDownReport {
 /// The outcome of a roll.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct RollReport {
-    /// Rows that went to disk.
+    /// Rows written to files.
     pub rows: u64,
     /// Partitions whose segments were joined.
     pub partitions: usize,

@@ -38,7 +38,7 @@ pub(crate) struct PendingBatch {
     /// Whether it counts only together with those behind it, up to the first that isn't joined.
     pub(crate) is_joined: bool,
     pub(crate) quarantined: u64,
-    /// Rows that the acknowledgement counts: none for the part of a batch that went elsewhere.
+    /// Rows that the acknowledgement counts: none for the part of a batch that is in another table.
     pub(crate) counted: u64,
     /// By which its duplicates are found, if they are looked for.
     pub(crate) digests: Option<BatchDigests>,

@@ -133,7 +133,7 @@ impl RefusalLog {
     }
 }
 
-/// The log, which goes on behind what is there.
+/// The log, which is continued after its existing lines.
 fn begin(storage: &dyn Storage) -> Result<(Box<dyn StorageFile>, u64)> {
     if !is_there(storage, "")? {
         return Ok((storage.create(&path(""))?, 0));

@@ -144,7 +144,7 @@ pub struct SubscriberStatus {
 pub struct RecoveryStatus {
     /// Files of the journal.
     pub files: u64,
-    /// Batches that went back to memory.
+    /// Batches that were restored to memory.
     pub batches: u64,
     /// Their rows.
     pub rows: u64,

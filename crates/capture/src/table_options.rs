@@ -116,7 +116,7 @@ impl TableOptions {
         SYMBOL_NAMES.iter().find_map(|name| columns.iter().position(|column| is_found(column, name)))
     }
 
-    /// Whether a table that is there is as wished; types may name further columns.
+    /// Checks that an existing table has these options. Types may name further columns.
     ///
     /// # Errors
     /// [`Error::Rejected`] that names what is otherwise.

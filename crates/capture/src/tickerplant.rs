@@ -346,7 +346,8 @@ impl Tickerplant {
     }
 }
 
-/// Whether a batch was taken before. Its acknowledgement comes behind that of the first, for batches are taken in order.
+/// Whether a batch was accepted before. Its acknowledgement follows that of the first, because batches are processed in
+/// order.
 fn is_repeat(producers: &Producers, waiting: &PendingBatch) -> bool {
     let Some(producer) = &waiting.producer else { return false };
     producers.get(&producer.name).is_some_and(|(last, _)| producer.sequence <= *last)

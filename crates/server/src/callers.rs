@@ -64,7 +64,7 @@ struct CallersState {
 /// Digest of rights, and whether there is PostgreSQL's catalogue.
 type SessionKey = ([u8; 32], bool);
 
-/// Rights by the user's name in small letters, as long as users and roles stay as they are.
+/// Rights by the user's name in lower case, valid until users or roles change.
 #[derive(Debug, Default)]
 struct RightsCache {
     of: Option<Arc<Access>>,
@@ -107,7 +107,7 @@ impl Callers {
         &self.0.database
     }
 
-    /// Users and roles as they are now.
+    /// The present users and roles.
     fn access(&self) -> Outcome<Arc<Access>> {
         self.0.database.access().map_err(|error| {
             tracing::error!(%error, "users and roles can't be read: nobody is let in");
@@ -378,7 +378,7 @@ impl Callers {
         self.rights_from_cache(access, name.to_lowercase(), of)
     }
 
-    /// The rights and quotas that `of` gives, which are kept under a key for as long as users and roles stay as they are.
+    /// The rights and quotas that `of` returns, cached under a key until users or roles change.
     fn rights_from_cache(
         &self,
         access: &Arc<Access>,

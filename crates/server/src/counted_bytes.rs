@@ -44,7 +44,7 @@ impl CountedBuffer {
         }
     }
 
-    /// Why nothing more was taken, if it is that; otherwise what else went wrong.
+    /// Why no more memory was granted, if that is the cause; otherwise the other failure.
     pub(crate) fn problem(&mut self, other: impl FnOnce() -> Problem) -> Problem {
         self.refused.take().map_or_else(other, Problem::from)
     }

@@ -26,7 +26,7 @@ pub enum Error {
     Open {
         /// The listener: "http", "flight", "postgres" or "line".
         listener: &'static str,
-        /// Where.
+        /// The address.
         address: SocketAddr,
         /// The missing part.
         missing: &'static str,
@@ -37,7 +37,7 @@ pub enum Error {
     Bind {
         /// The listener: "http", "flight", "postgres" or "line".
         listener: &'static str,
-        /// Where.
+        /// The address.
         address: SocketAddr,
         /// The system's reason.
         source: std::io::Error,
@@ -63,12 +63,12 @@ pub enum Error {
         reason: String,
     },
 
-    /// A server doesn't answer. Whether it did what it was asked for isn't known.
+    /// A server doesn't answer. It is unknown whether it has carried out the request.
     #[error("{url} doesn't answer: {reason}")]
     Unreachable {
         /// Its address.
         url: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
 
@@ -77,7 +77,7 @@ pub enum Error {
     Protocol {
         /// Its address.
         url: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
 

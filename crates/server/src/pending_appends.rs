@@ -9,7 +9,8 @@ use crate::ingest::Append;
 /// Bytes of rows that are kept, over all connections. What is more is lost as if nothing were kept.
 const PENDING_BYTES_MAX: usize = 256 << 20;
 
-/// The bytes that all connections keep, and the number of those that are there only for that: their clients have gone.
+/// The bytes that all connections hold, and the number of connections that exist only for them, because their clients
+/// have disconnected.
 #[derive(Debug, Default)]
 pub(crate) struct PendingBytes {
     bytes: AtomicUsize,

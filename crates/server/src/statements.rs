@@ -473,7 +473,7 @@ impl<P: Send + 'static> StatementRun<'_, P> {
     /// Runs it to its end.
     ///
     /// # Errors
-    /// None inside if the client went away.
+    /// None inside if the client has disconnected.
     fn run<E: Encode<Piece = P>>(
         &mut self,
         session: &Session,

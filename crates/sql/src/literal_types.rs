@@ -89,7 +89,7 @@ fn is_float_literal(expr: &Expr) -> bool {
     matches!(expr, Expr::Literal(ScalarValue::Float64(Some(_)), _))
 }
 
-/// The float of a literal that stands for itself alone, and may be replaced by another value.
+/// The float of a literal, if it isn't a parameter of the shape: only such a literal may be replaced by another value.
 fn float_literal(expr: &Expr) -> Option<f64> {
     match expr {
         Expr::Literal(ScalarValue::Float64(value), None) => *value,

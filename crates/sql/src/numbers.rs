@@ -37,7 +37,7 @@ use splay_store::canonical;
 
 use crate::operator_call;
 
-/// A value as it is, where DataFusion would look below it.
+/// Wraps a value, so that DataFusion doesn't optimise what is below it.
 pub(crate) static AS_CAST: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| FloatForm::function("as_cast", |_| None));
 
 static ONE_ZERO: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| FloatForm::function("one_zero", canonical));

@@ -77,7 +77,7 @@ fn rewritten(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     node.rewrite_expressions(|expr| named(expr, &names, |expr| expr.transform_down(value)))
 }
 
-/// Whether a query returns a row, or none if that is asked for, as a query of one value.
+/// A scalar query that says whether a query returns a row or, on request, whether it returns none.
 pub(crate) fn is_any(exists: &Exists) -> Result<Subquery> {
     let rows = LogicalPlanBuilder::from(some_rows(&exists.subquery.subquery)?.clone());
     let rows = match exists.subquery.outer_ref_columns.is_empty() {

@@ -7,7 +7,7 @@ use datafusion::sql::sqlparser::keywords::{
 };
 use datafusion::sql::sqlparser::tokenizer::Token;
 
-/// Words with another meaning in the place of a new column's name.
+/// Words that have another meaning where the name of a new column could be.
 const BEFORE_COLUMNS: [&str; 5] = ["primary", "unique", "constraint", "check", "foreign"];
 
 /// The statements of a text without their semicolons, and the text after the last semicolon. Semicolons in quotes and

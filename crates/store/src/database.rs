@@ -35,7 +35,7 @@ pub struct Database {
     pub(crate) shared: Arc<DatabaseState>,
     /// The commits at which tables are read, if they aren't read at their last ones.
     pub(crate) pinned: Option<Arc<PinnedCommits>>,
-    /// The snapshots of a transaction that tables are read from; `None` if they are read as they are now.
+    /// The snapshots of a transaction, from which tables are read; `None` if their present state is read.
     pub(crate) snapshots: Option<Arc<TransactionSnapshots>>,
 }
 
@@ -227,7 +227,7 @@ impl Database {
         Database::open_with(storage, None)
     }
 
-    /// Opens a database on any storage, with an object store in the place of the one that its settings name.
+    /// Opens a database on any storage, with an object store instead of the one that its settings name.
     ///
     /// # Errors
     /// As [`Database::open`].

@@ -39,7 +39,7 @@ pub enum Error {
         found: String,
     },
 
-    /// An object store didn't do what it was asked for, though failures that pass were tried again. Look at the store, its keys and the
+    /// A request to an object store failed, after transient failures were retried. Look at the store, its keys and the
     /// network; a missing object is one that was removed by others.
     #[error("{act} {object}: {reason}")]
     Object {
@@ -239,7 +239,7 @@ pub enum Error {
         table: String,
         /// The commit.
         commit: u64,
-        /// Why.
+        /// The reason.
         reason: String,
     },
 
@@ -259,7 +259,7 @@ pub enum Error {
     /// Another part of the program stopped a change of rows. Nothing has changed.
     #[error("{reason}")]
     Refused {
-        /// Why.
+        /// The reason.
         reason: String,
     },
 

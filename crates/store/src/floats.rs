@@ -40,7 +40,7 @@ pub fn one_nan(values: &ArrayRef) -> Option<ArrayRef> {
     in_one_form(values, false)
 }
 
-/// The values in one form, as they are where nothing changes.
+/// The values in canonical form; the same array if nothing changes.
 #[must_use]
 pub fn in_form(values: ArrayRef) -> ArrayRef {
     canonical(&values).unwrap_or(values)

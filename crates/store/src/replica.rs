@@ -521,7 +521,8 @@ impl ReplicaWriter {
         self.storage().create(&temporary(path))
     }
 
-    /// Installs a commit whose segments are there. Files that no commit names any more go once nobody reads them.
+    /// Installs a commit whose segments were fetched. Files that no commit names any more are removed once nobody reads
+    /// them.
     ///
     /// # Errors
     /// Those of the writes. The table has the old commit or the new one.

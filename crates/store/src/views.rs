@@ -165,7 +165,7 @@ impl Database {
         Ok(self.views()?.iter().find(|view| view.name.eq_ignore_ascii_case(name)).cloned())
     }
 
-    /// Adds a view, in the place of one that has its name if it `replaces`.
+    /// Adds a view. If it `replaces`, an existing view with this name is replaced.
     ///
     /// # Errors
     /// [`Error::Name`] for a name that is taken or can't be one; [`Error::Locked`] while another writer is at work; those of

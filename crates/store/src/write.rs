@@ -34,11 +34,11 @@ pub(crate) struct Change {
     pub(crate) remove: Vec<String>,
     pub(crate) sources: Vec<Source>,
     pub(crate) captured: Option<WriteDownPosition>,
-    /// Files kept so far that shall go, besides those whose time is over.
+    /// Kept files to remove, besides those whose retention has ended.
     pub(crate) forget: Vec<String>,
     /// Digests of sources whose rows the table no longer has.
     pub(crate) unload: Vec<String>,
-    /// Rows that came in and rows that went.
+    /// Rows added and rows removed.
     pub(crate) rows: (u64, u64),
     /// Rows that were left out as duplicates.
     pub(crate) duplicates: u64,

@@ -20,7 +20,7 @@ pub(super) struct Bar {
     low: Option<f64>,
     close: (i64, Option<f64>),
     volume: Option<Volume>,
-    /// Sums of price by size and of size, where both are there.
+    /// Sums of price times size and of size, over the rows that have both.
     turnover: (f64, f64),
     has_pairs: bool,
     count: u64,

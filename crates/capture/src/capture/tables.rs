@@ -83,7 +83,7 @@ impl Capture {
         Ok(TablePlan { table: TableTarget::New(spec), lacked: usize::MAX })
     }
 
-    /// Whether rows fit the table as it is going to be.
+    /// Refuses rows that don't fit the table, the columns that they add included.
     fn refuse_unfit(&self, appends: &[Append], plan: &TablePlan) -> Result<()> {
         let spec = match &plan.table {
             TableTarget::Known(live) => {
@@ -173,7 +173,7 @@ struct TablePlan {
     lacked: usize,
 }
 
-/// A table that is there, or one to be made.
+/// An existing table, or one to create.
 #[expect(clippy::large_enum_variant, reason = "one for each table of a message")]
 enum TableTarget {
     Known(Arc<LiveTable>),
@@ -190,7 +190,7 @@ pub(crate) fn captured_of(database: &Database, name: &str) -> WriteDownPosition 
     }
 }
 
-/// A table that is there or is created now, by a commit without rows.
+/// An existing table, or one that is created now, by a commit without rows.
 pub(crate) fn create_table(database: &Database, spec: &TableSpec) -> splay_store::Result<splay_store::Table> {
     match database.table(&spec.name) {
         Ok(table) => Ok(table),

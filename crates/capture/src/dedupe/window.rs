@@ -33,7 +33,7 @@ pub(super) struct DedupeWindow {
     /// Time of the latest row.
     latest: i64,
     from: i64,
-    /// Time up to which keys went because they were too many.
+    /// Time up to which keys were dropped because there were too many.
     limit: i64,
     group: WindowGroup,
 }
@@ -227,7 +227,7 @@ impl DedupeWindow {
         self.tell();
     }
 
-    /// The group isn't written: none of its rows was there.
+    /// The group wasn't written: none of its rows counts as seen.
     pub(super) fn forget_group(&mut self) {
         let group = &mut self.group;
         group.keys.clear();

@@ -114,9 +114,10 @@ pub(crate) struct RowsFrame<'a> {
     pub(crate) times: (i64, i64),
     /// Name, empty for none, and its sequence number.
     pub(crate) producer: (&'a str, u64),
-    /// Whether it counts only if the next rows are there, too.
+    /// Whether it counts only together with the next rows.
     pub(crate) is_joined: bool,
-    /// Whether it counts only if the rows before are there, too. Never so in files before version 3, which don't tell.
+    /// Whether it counts only together with the rows before. Always false in files before version 3, which don't record
+    /// it.
     pub(crate) is_continued: bool,
     /// See the crate's `codec`.
     pub(crate) rows: &'a [u8],

@@ -19,7 +19,7 @@ const LOOKS_MAX: usize = 3;
 pub struct JournalReport {
     /// Whether a process captures: then the end may be one that it is writing.
     pub is_written: bool,
-    /// Whether the catalog is there and sound.
+    /// Whether the catalog exists and is sound.
     pub has_catalog: bool,
     /// Files, oldest first.
     pub files: Vec<JournalFileReport>,

@@ -13,7 +13,7 @@ const PRODUCERS_NAMED_MAX: usize = 100;
 /// Something that the journal should have and hasn't. It is listed until `splay journal accept`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JournalLoss {
-    /// What it is.
+    /// The kind of loss.
     pub kind: LossKind,
     /// First and last file that it is about; 0 for the journal as a whole.
     pub files: (u64, u64),
@@ -53,14 +53,14 @@ pub enum LossKind {
     Gone,
 }
 
-/// Numbers of a producer that are missing: those between two that are there.
+/// Missing numbers of a producer: those between two that the journal has.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MissingNumbers {
     /// Its name.
     pub producer: String,
     /// The last number before; 0 if none is known.
     pub after: u64,
-    /// The first number behind that is there.
+    /// The first number after the gap.
     pub before: u64,
 }
 

@@ -47,7 +47,7 @@ pub(crate) struct JournalContent {
     /// Losses that aren't in the catalog yet.
     pub(crate) losses: Vec<JournalLoss>,
     pub(crate) catalog: Catalog,
-    /// Whether a sound catalog was there.
+    /// Whether there was a sound catalog.
     pub(crate) has_catalog: bool,
     pub(super) asides: Vec<SavedBytes>,
     pub(super) mends: Vec<FileRepair>,
@@ -67,7 +67,7 @@ pub(super) struct SavedBytes {
     pub(super) name: String,
 }
 
-/// A change of a file that is due before the journal goes on.
+/// A change of a file that has to be made before the journal is continued.
 #[derive(Debug)]
 pub(super) enum FileRepair {
     Cut(u64, u64),
@@ -185,7 +185,7 @@ impl JournalContent {
         &self.layouts
     }
 
-    /// Whether a batch is there.
+    /// Whether the journal has a batch.
     pub(super) fn has(&self, sequence: u64) -> bool {
         let is_there = |file: &JournalFile| {
             let is_damaged = file.damage.iter().any(|damage| damage.sequences.contains(&sequence));

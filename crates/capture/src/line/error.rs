@@ -102,7 +102,7 @@ pub enum Reason {
 /// Why the scanner stopped within a line.
 #[derive(Debug)]
 pub(super) enum ScanStop {
-    /// The line goes on behind the bytes at hand.
+    /// The line continues after the available bytes.
     More(MissingInput),
     /// The line is bad. Boxed, since it is rare and results are passed around for every value.
     Refused(Box<LineRefusal>),

@@ -293,7 +293,8 @@ impl Replica {
         })
     }
 
-    /// Brings tables to the leader's commits, and removes journal files that are no longer needed. Returns whether all commits are there.
+    /// Brings tables to the leader's commits, and removes journal files that are no longer needed. Returns whether all
+    /// commits are installed.
     pub(super) fn follow_tables(&self) -> Result<bool> {
         let started = Instant::now();
         let leader = self.ask(|leader| leader.state(&self.asker()))?;

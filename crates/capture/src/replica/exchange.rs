@@ -21,7 +21,7 @@ use crate::journal::{self, FOLDER};
 /// Bytes of the journal per request.
 pub(super) const PART_BYTES: usize = 4 << 20;
 
-/// How often it is begun anew while the leader's journal goes on faster than it is fetched.
+/// How often it is restarted because the leader removes journal files faster than they are fetched.
 const TRIES: usize = 100;
 
 impl Replica {
@@ -58,7 +58,8 @@ impl Replica {
         Ok(storage.create_dir(STAGED)?)
     }
 
-    /// Fetches the journal up to where it was when the commits were taken; false if files of it went meanwhile.
+    /// Fetches the journal up to the position at which the commits were taken. Returns false if the leader has removed
+    /// some of its files meanwhile.
     fn stage(&self, leader: &LeaderState) -> Result<bool> {
         let mut staged = FollowedJournal::open(&self.storage, STAGED)?;
         staged.list(&leader.catalog);

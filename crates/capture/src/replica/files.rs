@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const STEP: Duration = Duration::from_millis(2);
 
 impl Replica {
-    /// Brings the tables to the leader's commits, one after the other. Gives whether all are there.
+    /// Brings the tables to the leader's commits, one after the other. Returns whether all are installed.
     ///
     /// # Errors
     /// Those of the leader, and of the writes. What is installed then stays.

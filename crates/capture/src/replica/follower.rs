@@ -113,7 +113,7 @@ impl Follower {
         &self.replica
     }
 
-    /// What it does.
+    /// Its state.
     #[must_use]
     pub fn status(&self) -> FollowerStatus {
         let (progress, seen) = (self.replica.knows(), self.replica.has_seen());
@@ -186,7 +186,7 @@ impl FollowerShared {
         }
     }
 
-    /// Notes how a step went. Gives whether it went well.
+    /// Records the outcome of a step. Returns whether it succeeded.
     fn note(&self, what: &'static str, done: Result<()>) -> bool {
         let mut state = self.state();
         match done {

@@ -43,7 +43,7 @@ pub(super) struct FollowedJournal {
 }
 
 impl FollowedJournal {
-    /// Opens what is there, and cuts off what isn't whole.
+    /// Opens the journal, and truncates an incomplete frame at its end.
     pub(super) fn open(storage: &Arc<dyn Storage>, folder: &'static str) -> Result<FollowedJournal> {
         let catalog = match Catalog::load(storage.as_ref())? {
             journal::CatalogContent::Sound(catalog) => catalog,

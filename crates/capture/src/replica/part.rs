@@ -13,7 +13,7 @@ const HEAD_BYTES: usize = 77;
 /// What a part is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PartKind {
-    /// Bytes of the file that was asked for; none if there are no more yet.
+    /// Bytes of the requested file; none if there are no more yet.
     Bytes,
     /// The file ends there, and the one of this number follows.
     Next(u64),
@@ -28,7 +28,7 @@ pub enum PartKind {
 pub struct JournalPart {
     /// The leader's epoch.
     pub epoch: u64,
-    /// What it is.
+    /// The kind of part.
     pub kind: PartKind,
     /// Where the leader's journal ended, as far as it is synced.
     pub end: Position,

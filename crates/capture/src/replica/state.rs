@@ -45,7 +45,7 @@ pub struct ReplicaState {
     pub follower: String,
     /// The epoch that it is in.
     pub epoch: u64,
-    /// What it is.
+    /// Whether it leads or follows.
     pub role: Role,
     /// Address of the leader that it follows, or followed before it was promoted.
     #[serde(default)]
@@ -65,7 +65,7 @@ pub struct ReplicaState {
     /// Numbers of the files that take the place of the journal's before, while they do.
     #[serde(default)]
     pub exchange: Vec<u64>,
-    /// Where its journal has to be cut off before it goes on.
+    /// The position at which its journal has to be truncated before it continues.
     #[serde(default)]
     pub cut: Option<EpochEnd>,
     /// Where earlier epochs ended, oldest first.

@@ -59,7 +59,7 @@ impl std::str::FromStr for TextFormat {
 /// How lines are read.
 #[derive(Debug, Clone)]
 pub struct TextSettings {
-    /// What they are.
+    /// Their format.
     pub format: TextFormat,
     /// Names of the fields of comma-separated values, in their order.
     pub columns: Vec<String>,
@@ -82,7 +82,7 @@ impl TextSettings {
 pub struct TextError {
     /// Its number.
     pub line: u64,
-    /// Why.
+    /// The reason.
     pub reason: String,
     /// Its beginning.
     pub sample: Vec<u8>,
@@ -127,7 +127,7 @@ pub enum TextFault {
     /// Comma-separated values whose fields have no names.
     #[error("there is no header line with the names of the fields: {reason}")]
     NoHeader {
-        /// What is there instead.
+        /// What the body has instead.
         reason: String,
     },
     /// More lines than one block may have.

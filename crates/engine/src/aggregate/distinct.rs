@@ -261,7 +261,7 @@ impl DistinctCount {
         }
     }
 
-    /// Gives a group bits up to a limit, in the place of the entries below it.
+    /// Gives a group bits for the numbers below a limit, and removes its entries for these numbers.
     #[cold]
     fn widen(&mut self, group: usize, limit: u64) {
         let values = std::mem::take(&mut self.own[group]);

@@ -15,7 +15,7 @@ use crate::filter_mask::pieces;
 /// Rows of a group and stretch, on average, from which on a block is put in the order of its groups.
 const RUN_ROWS_MIN: usize = 16;
 
-/// Rows of a piece that a mask keeps, on average, from which on pieces are taken in as such.
+/// Fewest rows that a mask keeps per piece, on average, for which pieces are added whole.
 const KEPT_ROWS_MIN: usize = 6;
 
 /// Places that are added up at once, so that a sum needn't wait for the one before.

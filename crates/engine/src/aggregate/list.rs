@@ -23,7 +23,7 @@ use crate::order::order_by;
 pub struct Listing {
     /// How values are ordered by each of the arguments behind the first; values that tie stay as their rows stand.
     pub orders: Vec<SortOptions>,
-    /// Whether equal values are there once. The first of the orders is then that of the values themselves.
+    /// Whether equal values are listed once. The first order is then that of the values themselves.
     pub is_distinct: bool,
     /// The separator of values that are concatenated to a text; nulls are skipped. `None` for a list.
     pub separator: Option<String>,

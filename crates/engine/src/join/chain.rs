@@ -313,7 +313,7 @@ struct SymbolRows {
     /// Rows that were compared by further keys in vain.
     scanned: usize,
     split: Option<Split>,
-    /// Times and places of the rows with some further keys, once they were asked for.
+    /// Times and positions of the rows with some further keys, cached at the first search for these keys.
     of_keys: HashMap<u32, (ScalarBuffer<i64>, Rows)>,
 }
 

@@ -13,7 +13,7 @@ const TEXTS_MAX: usize = 1 << 20;
 pub(super) struct ByDictionary<T> {
     all: Vec<(StringArray, T)>,
     places: HashMap<TextRange, usize>,
-    /// The one that was asked for last.
+    /// The last one that was requested.
     last: usize,
     /// Texts of all of them.
     texts: usize,

@@ -19,7 +19,8 @@ pub(super) fn pairs_of(join: &AsofJoin, bytes: usize) -> RowCount {
 }
 
 impl Joiner<'_> {
-    /// The left rows, each as often as it is joined, and where the right rows stand, in the order of both sides.
+    /// The left rows, repeated once for each match, and the positions of the matching right rows, in the order of both
+    /// sides.
     pub(super) fn pairs_of(&mut self, left: &Frame) -> Result<(Vec<u32>, Vec<u64>)> {
         let evaluate = |expr: &crate::expr::Expr| expr.evaluate(left, self.constants)?.into_array(left.len());
         let times = instants(&evaluate(&self.join.time)?)?;

@@ -191,7 +191,7 @@ impl LeftKeys {
     }
 }
 
-/// Numbers that are compared without a look at what came of each.
+/// Numbers that are compared before any result of a comparison is used.
 const NUMBERS_AT_ONCE: usize = 32;
 
 /// Numbers between the least and the greatest for each row, up to which places are counted for them.

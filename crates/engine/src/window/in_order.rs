@@ -95,7 +95,7 @@ struct PartitionRows {
     partition: u32,
     /// The frame and the stretch in which the partition was before.
     before: Option<(usize, usize)>,
-    /// Whether the partition goes on in a later stretch.
+    /// Whether the partition continues in a later stretch.
     goes_on: bool,
 }
 

@@ -178,7 +178,7 @@ fn moved(order: UInt32Array) -> Option<(UInt32Array, UInt32Array)> {
     })
 }
 
-/// For each row where it went.
+/// The new position of each row.
 fn inverse(order: &UInt32Array) -> UInt32Array {
     let mut places = vec![0; order.len()];
     for (place, row) in (0..).zip(order.values()) {

@@ -25,7 +25,7 @@ impl UrlEncodedForm {
     }
 }
 
-/// A text of which only letters, digits and four other characters are left as they are.
+/// A percent-encoded text: only letters, digits and four other characters are unchanged.
 pub(super) fn percent_encode(text: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~');
     text.bytes().fold(String::with_capacity(text.len()), |mut encoded, byte| {

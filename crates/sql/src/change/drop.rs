@@ -56,12 +56,12 @@ pub(super) fn read(words: &mut TokenReader<'_>) -> Result<Option<DropStatement>>
 #[derive(Debug)]
 pub(super) struct DropOutcome {
     pub(super) changed: ChangeOutcome,
-    /// The views that went as well, in that order; none without `CASCADE`.
+    /// The views that were dropped, too, in this order; none without `CASCADE`.
     readers: Option<Vec<String>>,
 }
 
 impl DropOutcome {
-    /// The row of a change, and with `CASCADE` the names of the views that went.
+    /// The row of a change, and with `CASCADE` the names of the dropped views.
     pub(super) fn row(&self) -> Result<RecordBatch> {
         let row = self.changed.row()?;
         let Some(readers) = &self.readers else { return Ok(row) };

@@ -92,7 +92,8 @@ pub(super) fn create(session: &Session, creation: Creation, stop: Stop<'_>) -> R
     }
 }
 
-/// Keeps the first rows of a view. Its table is there then, with rows or without; the partitions suit the first rows unless they `are_chosen`.
+/// Stores the first rows of a view. Afterwards its table exists, with or without rows. Its partitions suit the first
+/// rows, unless they `are_chosen`.
 fn fill(
     session: &Session,
     view: &View,
@@ -143,7 +144,7 @@ fn refuse_unknown(options: &[(String, String)], supported: &[&str], of: &str) ->
     }
 }
 
-/// Changes the options of a view that is there by one commit, of the table that keeps its rows.
+/// Changes the options of an existing view, by one commit of the table that stores its rows.
 pub(super) fn set_options(
     database: &Database,
     name: &str,

@@ -17,7 +17,7 @@ pub(super) const QUERY_REWRITE: &str = "query_rewrite";
 /// Names in small letters, with values.
 pub(crate) type Options = Vec<(String, String)>;
 
-/// What `PARTITION BY`, `ORDER BY` and `WITH` say of a table or view that is created, if they are there.
+/// The options in `PARTITION BY`, `ORDER BY` and `WITH` of a table or view to create, if there are any.
 ///
 /// # Errors
 /// [`Error::Statement`](crate::Error::Statement) for an option that is given twice, and for an order that no table has.
@@ -109,7 +109,7 @@ pub(super) fn change(table: &Table, options: &[LifecycleOption], stop: Stop<'_>)
     Ok(table.stored()?.epoch())
 }
 
-/// Refuses options that don't change once a table is there.
+/// Refuses options that can't change after a table was created.
 pub(super) fn refuse_fixed(options: &[(String, String)]) -> Result<()> {
     match options.iter().find(|(name, _)| !LIFECYCLE.contains(&name.as_str())) {
         None => Ok(()),

@@ -205,7 +205,7 @@ impl QueryLookup {
     /// Adds rows, and gives the numbers of those that weren't there.
     ///
     /// # Errors
-    /// [`Error::Execution`] for a row of a join that is there already with other values.
+    /// [`Error::Execution`] for a row that the join has given before, with other values.
     fn add(
         &mut self,
         columns: &[ArrayRef],
@@ -268,7 +268,7 @@ impl QueryLookup {
     /// The values of rows.
     ///
     /// # Errors
-    /// [`splay_store::Error::Refused`] for rows that weren't there when the values were asked for.
+    /// [`splay_store::Error::Refused`] for rows that didn't exist when the values were computed.
     pub(super) fn values(&self, rows: &RecordBatch) -> splay_store::Result<Vec<ArrayRef>> {
         let places = self.places(rows)?;
         let Some(places) = places.into_iter().collect::<Option<Vec<u32>>>() else {

@@ -19,7 +19,7 @@ use super::recognise::Recogniser;
 /// Calls up to which each aggregate is compared with all others.
 const CALLS_MAX: usize = 256;
 
-/// Aggregates to compute, and the expressions of those that are asked for over them.
+/// The aggregates to compute, and the expressions over them that give the requested ones.
 #[derive(Default)]
 pub(super) struct SharedAggregates {
     pub computed: Vec<Aggregate>,

@@ -35,7 +35,7 @@ fn unsupported(error: DataFusionError) -> UnsupportedExpr {
     UnsupportedExpr(error.to_string())
 }
 
-/// Rows of a table up to which a list has its values as they are, repeated ones among them.
+/// Tables with up to this many rows are lists without a grouping that removes repeated values.
 const LIST_ROWS_MAX: u64 = 1 << 20;
 
 impl Recogniser<'_> {

@@ -263,7 +263,7 @@ impl Access {
         Ok(secret)
     }
 
-    /// Puts another token in the place of one, and gives it. With `expires` it has another end.
+    /// Replaces a token by a new one, and returns the new one. With `expires` it also expires at another time.
     ///
     /// # Errors
     /// [`Error::Refused`] if there is none.

@@ -43,7 +43,7 @@ pub(crate) const LOCK: &str = "access.lock";
 /// The role that everybody has.
 pub const PUBLIC: &str = "public";
 
-/// Roles that are there without being made: the right to read everything, to write everything, and to see how the server stands.
+/// Built-in roles: the right to read everything, to write everything, and to see the state of the server.
 pub const READ_ALL: &str = "pg_read_all_data";
 /// See [`READ_ALL`].
 pub const WRITE_ALL: &str = "pg_write_all_data";

@@ -63,7 +63,7 @@ struct TierMeasurement {
     index: f64,
 }
 
-/// The sampled segments as they are.
+/// The sampled segments in the tiers that they have now.
 struct CurrentSizes {
     columns: Vec<f64>,
     file: f64,

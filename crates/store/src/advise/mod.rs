@@ -113,7 +113,7 @@ pub struct Advice {
     pub beside: PartAdvice,
     /// The indexes.
     pub index: PartAdvice,
-    /// The rules that are advised, in the place of those that the table has. None if there are no rows.
+    /// The advised rules, which would replace those of the table. None if the table has no rows.
     pub rules: Vec<TierRule>,
     /// Bytes that the table's dates would take by these rules, at their ages of now.
     pub bytes_advised: u64,
@@ -169,7 +169,7 @@ pub struct PartAdvice {
 
 impl Table {
     /// Measures samples of the table's rows in each tier, and says which rules by age suit a goal. Rows that are in no file yet don't count.
-    /// Dates in the object store are read only if all are there.
+    /// Dates in the object store are sampled only if all dates are in the object store.
     ///
     /// # Errors
     /// [`Error::Corrupt`](crate::Error::Corrupt) where the bytes are not what was written.
@@ -192,7 +192,7 @@ impl Table {
         Ok(advice(&snapshot, settings, &totals))
     }
 
-    /// Gives the table the rules of an advice in the place of those it has. Dates move when the table is compacted or maintained.
+    /// Replaces the table's rules by those of an advice. Dates move when the table is compacted or maintained.
     ///
     /// # Errors
     /// Those of [`Table::set_tier`]; [`Error::Schema`](crate::Error::Schema) for an advice without rules, which an empty table gets.

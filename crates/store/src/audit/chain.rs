@@ -89,7 +89,7 @@ struct Record<'a> {
     before: &'a str,
 }
 
-/// Adds the line of the next record, and goes on to it.
+/// Adds the line of the next record, which becomes the last one of the chain.
 pub(super) fn push(
     lines: &mut Vec<u8>,
     position: &mut ChainPosition,

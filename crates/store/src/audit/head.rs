@@ -51,7 +51,7 @@ impl LogHead {
         ChainPosition { n: self.n, digest: self.last.clone() }
     }
 
-    /// Puts a head in the place of the one before, durably.
+    /// Replaces the previous head, durably.
     pub(super) fn write(
         storage: &dyn Storage,
         (chain, position): (&str, &ChainPosition),

@@ -21,7 +21,7 @@ pub(super) const DAY_NS: i64 = 86_400_000_000_000;
 /// A log as it was found.
 #[derive(Debug)]
 pub(super) struct RecoveredLog {
-    /// The chain that goes on; none if there is none yet.
+    /// The chain that is continued; none if there is no chain yet.
     pub(super) chain: Option<String>,
     pub(super) position: ChainPosition,
     /// The file that may be gone on with.
@@ -136,7 +136,7 @@ fn is_sealed_as_records(storage: &dyn Storage, numbers: &[u64], head: &LogHead) 
     Ok(true)
 }
 
-/// Reads a log that no process writes to, and finds where it goes on.
+/// Reads a log that no process writes to, and finds where it is to be continued.
 pub(super) fn recover(storage: &dyn Storage, key: Option<&AuditKey>) -> Result<RecoveredLog> {
     let (mut notes, mut torn) = (Vec::new(), None);
     let numbers = files::numbers(storage)?;

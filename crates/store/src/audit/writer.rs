@@ -201,7 +201,7 @@ impl LogThread {
         self.tell();
     }
 
-    /// Remembers what went wrong.
+    /// Records a failure in the status. If it left unknown what is on disk, the log ends here.
     fn note(&mut self, error: &Error) -> Arc<str> {
         let reason: Arc<str> = error.to_string().into();
         if error.leaves_disk_unknown() {

@@ -133,7 +133,7 @@ impl DeltaLog {
         Err(self.damage(&shown, "the log of a table that SplayDB publishes", "that of another Delta table".to_owned()))
     }
 
-    /// Adds a version, durably. It is there as a whole or not at all, and never in the place of another one.
+    /// Adds a version, durably. It exists completely or not at all, and never replaces another one.
     pub(super) fn commit(mut self, storage: &dyn Storage, epoch: u64, actions: Vec<Action>) -> Result<()> {
         let version = self.next_version();
         let mut lines = vec![commit_info(epoch), transaction(epoch)];
@@ -176,7 +176,7 @@ fn commit_info(epoch: u64) -> Action {
     Action { commit_info: Some(info), ..Action::default() }
 }
 
-/// Creates a file that is there with all of its bytes or not at all, durably; fails if there is one.
+/// Creates a file, durably and atomically: it exists with all of its bytes or not at all. Fails if it exists.
 fn create_whole(storage: &dyn Storage, path: &str, bytes: &[u8]) -> Result<()> {
     let temporary = format!("{path}.tmp");
     let mut file = storage.create(&temporary)?;

@@ -44,7 +44,7 @@ pub(crate) fn build(spec: &TableSpec, rows: &RecordBatch, checksums: &[u32]) -> 
     assemble(rows.num_rows() as u64, &sections)
 }
 
-/// Summaries as they are kept: the counts of all, then the least values of all, and so on.
+/// Summaries column by column: the counts of all blocks, then the least values of all, and so on.
 pub(super) fn words_of(summaries: &[Summary]) -> Vec<u64> {
     let count = |s: &Summary| {
         s.count

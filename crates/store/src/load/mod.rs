@@ -107,11 +107,11 @@ impl Default for LoadOptions {
 pub struct LoadReport {
     /// Rows that came in.
     pub rows: u64,
-    /// Rows that went.
+    /// Rows removed.
     pub removed: u64,
     /// New rows that were left out as duplicates.
     pub duplicates: u64,
-    /// Partitions that they went to.
+    /// Partitions to which rows were added.
     pub partitions: usize,
     /// Segments written.
     pub segments: usize,

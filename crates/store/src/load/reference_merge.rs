@@ -27,9 +27,9 @@ pub enum OnConflict {
     /// Nothing is loaded.
     #[default]
     Refuse,
-    /// The row that is there stays.
+    /// The stored row stays.
     Keep,
-    /// The row takes the place of the one that is there.
+    /// The new row replaces the stored one.
     Replace,
 }
 
@@ -111,7 +111,7 @@ impl KeySet {
 
 /// The rows after a merge.
 struct MergeOutcome {
-    /// Stored rows that stay as they are.
+    /// Stored rows that don't change.
     stays: BooleanArray,
     /// Rows that come: changed ones and new ones.
     come: Vec<RecordBatch>,
@@ -262,7 +262,7 @@ impl Load {
     }
 }
 
-/// Whether what comes is a reference table as the one that is there.
+/// Whether the incoming rows are for a reference table with the same key and effective date as the stored one.
 pub(super) fn fit_reference(existing: &TableSpec, incoming: &TableSpec) -> Result<()> {
     let folded = |spec: &TableSpec| {
         spec.reference.as_ref().map(|reference| {

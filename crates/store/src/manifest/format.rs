@@ -180,18 +180,18 @@ pub(crate) enum Operation {
     Compact,
     Schema,
     Delete,
-    /// Rows came in the place of others.
+    /// Rows replaced others.
     Replace,
     Update,
-    /// The span of a partition changed; the rows stay as they are.
+    /// The period of the partitions changed; the rows are the same.
     Partition,
-    /// Dates beyond the table's retention went.
+    /// Dates beyond the table's retention were removed.
     Expire,
-    /// The change of another commit was taken back.
+    /// The change of another commit was undone.
     Undo,
-    /// The table went with all its rows.
+    /// The table was dropped, with all of its rows.
     Drop,
-    /// Files that were kept went.
+    /// Files that were kept for undo were removed.
     Forget,
     /// All of the table's state in one record, first in a log.
     Snapshot,
@@ -404,7 +404,7 @@ pub(crate) struct Commit {
     /// Digests of sources whose rows the table no longer has.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) unload: Vec<String>,
-    /// Rows that came in and rows that went.
+    /// Rows added and rows removed.
     #[serde(default, skip_serializing_if = "is_nothing")]
     pub(crate) rows: (u64, u64),
     /// Rows that were left out as duplicates.

@@ -30,7 +30,7 @@ pub(crate) struct History {
     last_erasure: BTreeMap<i32, u64>,
     /// Schemas, with the commit that set each one.
     specs: BTreeMap<u64, TableSpec>,
-    /// The newest partition that went by the table's retention.
+    /// The newest partition that the table's retention has removed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     expired: Option<i32>,
     /// The commit that made the table anew after it was dropped; 0 if it wasn't.
@@ -47,7 +47,7 @@ pub(crate) struct CommitNote {
     /// Nanoseconds since the epoch, by the writer's clock.
     pub(crate) at: i64,
     pub(crate) operation: Operation,
-    /// Rows that came in and rows that went, as far as it says.
+    /// Rows added and rows removed, if the commit records them.
     pub(crate) rows: (u64, u64),
     /// Rows that it left out as duplicates.
     #[serde(default, skip_serializing_if = "super::format::is_none")]
@@ -135,7 +135,8 @@ impl History {
         same.map(|(_, captured)| *captured).reduce(WriteDownPosition::max)
     }
 
-    /// The newest partition that went by the table's retention, by the notes since the table was made and as far as nothing has undone them.
+    /// The newest partition that the table's retention has removed since the table was created, without removals that
+    /// were undone.
     fn find_expired(&self) -> Option<i32> {
         let undoes =
             |epoch: u64| self.commits.iter().filter(move |(_, note)| note.undoes == Some(epoch)).map(|(by, _)| *by);
@@ -152,7 +153,7 @@ impl History {
         expired.filter_map(|(_, note)| note.dates.keys().next_back().copied()).max()
     }
 
-    /// The newest partition that went by the table's retention.
+    /// The newest partition that the table's retention has removed.
     pub(crate) fn expired(&self) -> Option<i32> {
         self.expired
     }

@@ -44,7 +44,7 @@ impl BlockCache {
         blocks.find(|block| lru.blocks.contains(&(Arc::clone(object), *block)))
     }
 
-    /// Blocks, as far as they are here.
+    /// The requested blocks that are in the cache.
     pub(crate) fn get(&self, object: &Arc<str>, blocks: std::ops::Range<usize>) -> Vec<Option<Bytes>> {
         let mut lru = self.lru.lock().unwrap_or_else(PoisonError::into_inner);
         blocks.map(|block| lru.blocks.get(&(Arc::clone(object), block)).cloned()).collect()

@@ -83,7 +83,8 @@ pub struct ObjectEntry {
 ///
 /// - Keys are relative, of parts with `/` between them; no part is empty, `.` or `..`.
 /// - Calls block, and may be made by many threads at a time. Each makes one attempt; who calls decides whether it is worth another one.
-/// - An object is there whole or not at all, and stays when the machine loses power once [`ObjectStore::put_if_absent`] has returned.
+/// - An object exists completely or not at all, and survives a power cut once [`ObjectStore::put_if_absent`] has
+///   returned.
 /// - A failure's words say nothing that is secret.
 ///
 /// Two implementations are here: [`FolderStore`], and [`FaultStore`](fault::FaultStore) for tests; S3, Google Cloud Storage and Azure are in

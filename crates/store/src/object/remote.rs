@@ -16,10 +16,10 @@ use super::ObjectTier;
 use crate::error::{Error, Result};
 use crate::index::CRC_BLOCK_BYTES;
 
-/// Bytes that the first request of a stretch goes on for.
+/// Bytes of the first request of a stretch.
 const FIRST_BYTES: usize = 1 << 20;
 
-/// Bytes that later ones go on for.
+/// Bytes of each later request of a stretch.
 const NEXT_BYTES: usize = 16 << 20;
 
 /// Bytes at the end of a file that are read when it is opened: its footer and lists of pages.

@@ -30,7 +30,7 @@ impl Default for Retry {
 }
 
 impl Retry {
-    /// Makes a call until it succeeds, or fails for good, or time is over.
+    /// Repeats a call until it succeeds, fails permanently, or the time is over.
     pub(crate) fn run<T>(&self, mut call: impl FnMut() -> ObjectResult<T>) -> ObjectResult<T> {
         let begun = Instant::now();
         let mut pause = self.first_pause;

@@ -43,7 +43,8 @@ pub(super) fn new_file() -> u64 {
     OPENED.fetch_add(1, Ordering::Relaxed)
 }
 
-/// A range of rows that begins in a page. Of a few rows the whole page is decoded: who reads few at a time mostly goes on in the same one.
+/// A range of rows that begins in a page. For a few rows the whole page is decoded, because the next read is mostly in
+/// the same page.
 pub(super) fn rows_of(
     key: PageKey,
     page: Range<usize>,
@@ -73,7 +74,7 @@ fn get(key: PageKey, target_type: &DataType) -> Option<ArrayRef> {
     })
 }
 
-/// Keeps the values of a page in the place of those that were put first.
+/// Caches the values of a page. They replace those that were cached first.
 fn put(key: PageKey, target_type: &DataType, values: &ArrayRef) {
     if values.get_buffer_memory_size() > PAGE_BYTES_MAX {
         return;

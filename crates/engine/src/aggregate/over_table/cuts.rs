@@ -38,7 +38,7 @@ pub(super) struct Cuts<'a> {
 struct StepKey<'a> {
     key: usize,
     expr: &'a Expr,
-    /// Its word between two instants, `None` for null, once it was asked for.
+    /// Its word between two instants, once it was computed; `None` for null.
     words: RefCell<Vec<Option<Option<u64>>>>,
 }
 

@@ -67,7 +67,7 @@ impl State<'_> {
         }
     }
 
-    /// Aggregates plain columns: by summaries where they are, else by slices of the columns as they are mapped.
+    /// Aggregates plain columns: from summaries where there are any, otherwise over slices of the mapped columns.
     pub(super) fn direct(&mut self, columns: &CoverColumns<'_>, number: u32) -> Result<()> {
         let cover = columns.cover();
         let first = cover.rows.start;

@@ -129,7 +129,7 @@ impl Rewrites {
     }
 }
 
-/// A statement with views in the place of tables whose questions they answer.
+/// A statement that reads views instead of tables, if these can answer it.
 pub(crate) fn rewritten<'t>(session: &Session, views: &[View], text: &'t str, stop: Stop<'_>) -> Cow<'t, str> {
     if text.len() > TEXT_BYTES_MAX || views.iter().all(|view| view.materialized.is_none()) {
         return Cow::Borrowed(text);
@@ -199,7 +199,7 @@ fn are_alike(a: &Schema, b: &Schema) -> bool {
     columns(a) == columns(b)
 }
 
-/// A query with views in the place of tables. The columns of the answer that have no alias get those `names`.
+/// A query that reads views instead of tables. The columns of the answer that have no alias get those `names`.
 fn written_over(
     session: &Session,
     state: &SessionState,

@@ -212,7 +212,7 @@ fn length_prefixed<'a>(texts: impl Iterator<Item = &'a str> + Clone) -> Result<V
     Ok(bytes)
 }
 
-/// Codes in the place of texts; -1 for one that is null.
+/// Codes that stand for texts; -1 for null.
 struct CodedTexts<'a> {
     codes: Vec<i64>,
     texts: Vec<&'a str>,
@@ -226,7 +226,7 @@ impl<'a> CodedTexts<'a> {
         CodedTexts { codes, texts, nulls }
     }
 
-    /// `None` for texts that are better kept as they are.
+    /// `None` for texts that take less space without codes.
     fn texts(texts: &'a StringArray) -> Option<CodedTexts<'a>> {
         let mut numbers: HashMap<&str, i64> = HashMap::new();
         let (mut all, mut bytes) = (Vec::new(), 0);

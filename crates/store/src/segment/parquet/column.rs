@@ -27,7 +27,7 @@ const DICTIONARY_BYTES_MAX: usize = 64 << 20;
 /// Most bytes of a page of texts, before compression.
 const TEXT_BYTES_MAX: usize = 1 << 30;
 
-/// A dictionary that is as near to pages is asked for with them.
+/// A dictionary that is this near to the pages is requested together with them.
 const NEAR_BYTES: usize = 1 << 20;
 
 /// Kinds of pages in their headers.

@@ -239,7 +239,7 @@ impl Iterator for ParquetBatches {
 /// Parquet's view of a checked file.
 struct Chunks(Arc<CheckedFile>);
 
-/// Bytes from a place on, checked and fetched as far as they are read: how far that is, isn't known before.
+/// Bytes from a position on, of unknown length. They are fetched and checked as they are read.
 struct BytesFrom {
     file: Arc<CheckedFile>,
     at: usize,

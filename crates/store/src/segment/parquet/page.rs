@@ -124,7 +124,7 @@ fn decompress(
     if written == into.len() { Ok(()) } else { Err(format!("{written} bytes instead of {}", into.len())) }
 }
 
-/// Which of a page's values are there, if not all are, and the bytes behind; `None` for bytes that don't say it.
+/// The validity mask of a page's values, if there are nulls, and the bytes behind it; `None` for invalid bytes.
 pub(super) fn levels(bytes: &[u8], values: usize) -> Option<(Option<Vec<bool>>, &[u8])> {
     let (length, rest) = bytes.split_first_chunk::<4>()?;
     let length = usize::try_from(u32::from_le_bytes(*length)).ok()?;
