@@ -76,8 +76,9 @@ impl Capture {
         self.submit_together(vec![append], done)
     }
 
-    /// Takes rows for one or several tables, all of them or none, whatever happens: a start finds them all or none. `done` is told
-    /// once, of the rows of all. Of the appends one may name a producer, and the last says what the acknowledgement shall mean.
+    /// Accepts rows for one or several tables atomically: after any failure, a start finds all of them or none. `done`
+    /// is told once, of the rows of all. Of the appends one may name a producer, and the last says what the
+    /// acknowledgement shall mean.
     ///
     /// # Errors
     /// As [`Capture::append`], also if the rows would make more tables or columns at once than `new_tables_max` and
@@ -197,7 +198,7 @@ impl Capture {
         self.shared.counters.sequence.get()
     }
 
-    /// The batches behind a number, out of the journal, as far as it is written now.
+    /// The batches after a number, read from the journal up to its present end.
     ///
     /// # Errors
     /// [`Error::Gone`] if the journal no longer has them all.

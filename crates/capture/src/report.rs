@@ -21,7 +21,7 @@ pub struct Report {
     /// `running`: reported by the process that captures. `at_rest`: read from the files. `elsewhere`: read from the files, while another process
     /// captures, which knows more. `read_only`: reported by a server that takes no rows.
     pub state: &'static str,
-    /// Capture. Of files: what is in the journal; rows in memory are those that are in the journal alone.
+    /// Capture. In a report from files, rows that are only in the journal count as rows in memory.
     pub capture: Status,
     /// All tables, by name.
     pub tables: Vec<TableReport>,

@@ -280,7 +280,7 @@ impl Subscriber {
         Ok(subscriber)
     }
 
-    /// The next update; `None` if none comes within the time.
+    /// Waits for the next update; `None` if there is none within the time.
     ///
     /// # Errors
     /// [`Error::Closed`] once capture is closed and everything was given; [`Error::Slow`] if the subscriber was too slow and

@@ -431,8 +431,8 @@ fn leading_texts(column: &SortColumn) -> Option<Vec<u64>> {
     OrderKey::of(column, prefixes(&column.values)?).map(|key| key.values)
 }
 
-/// The seven bytes of each text behind the common prefix, which order the texts as far as these bytes go. An eighth byte would leave no room for
-/// nulls.
+/// The seven bytes of each text after the common prefix, by which the texts are sorted first. An eighth byte would
+/// leave no room for nulls.
 fn prefixes(array: &ArrayRef) -> Option<Vec<u64>> {
     let texts = array.as_string_opt::<i32>()?;
     let of = |row: usize| if texts.is_valid(row) { texts.value(row).as_bytes() } else { &[] };

@@ -2,8 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The rows that a statement has processed, of those that it will process as far as that is known. All threads that work on it add to it, once per
-/// block; another thread may read it.
+/// The number of rows that a statement has processed, and the number that it will process, as far as known. All threads
+/// that work on it add to it, once per block; another thread may read it.
 #[derive(Debug, Default)]
 pub struct Progress {
     rows: AtomicU64,

@@ -4,7 +4,7 @@
 /// Runs a loop, compiled for the best instructions of this processor. The loop must be a closure with `#[inline(always)]`, and so must each function
 /// that it calls: everything else is compiled for every processor.
 ///
-/// Both ways compute the same, to the last bit of floats: neither changes the order of additions nor puts two operations into one.
+/// Both variants give the same results, to the last bit of floats: neither reorders additions nor fuses two operations.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 pub(crate) fn vectorized<R>(work: impl FnOnce() -> R) -> R {

@@ -80,8 +80,8 @@ impl Appends {
         self.submit_rows(move |_| Ok(vec![append])).await
     }
 
-    /// Makes rows, which belong together, and hands them over, on one thread that may take long: each change of threads costs as much as the work on a small
-    /// message.
+    /// Creates rows and submits them together, on one thread that may block. A second change of threads would cost as
+    /// much as the work on a small message.
     ///
     /// # Errors
     /// The error of `make`, or the refusal, if capture refuses the rows at once.

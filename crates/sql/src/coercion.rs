@@ -324,7 +324,8 @@ fn texts_of_unions(plan: LogicalPlan) -> Result<LogicalPlan> {
     if has_union { rewritten(plan, |node, _| texts(node), |expr, _| Ok(Transformed::no(expr))) } else { Ok(plan) }
 }
 
-/// A union whose columns have the type that `common` gives for those of its inputs, and the one that it was planned with; without one they stay as they are.
+/// A union with another type for its columns. `common` gets the types of the inputs' columns and the planned one, and
+/// returns the new type; a column for which it returns none keeps its type.
 fn with_columns_cast(
     node: LogicalPlan,
     common: impl Fn(&[DataType], &DataType) -> Option<DataType>,

@@ -75,10 +75,11 @@ pub(crate) fn check_text(text: &str) -> Result<()> {
 
 /// Bounds the depth of the tree that the tokens of a statement can be parsed to, and the number of its operators.
 ///
-/// The parser itself bounds how far it calls itself, but reads chains of infix operators and of `[…]` in a loop, and each of these
-/// makes the tree one level deeper. So the depth at a token is at most the number of operators and opening brackets since the
-/// expression began, plus those of each expression around it. A comma begins an expression, and so does the keyword of a clause or of
-/// a set operator after an operand; after an operator such a word is an operand itself, the name of a column.
+/// The parser limits its recursion, but it reads chains of infix operators and of `[…]` in a loop, and each element of
+/// a chain makes the tree one level deeper. So the depth at a token is at most the number of operators and opening
+/// brackets since the expression began, plus those of each expression around it. A comma begins an expression, and so
+/// does the keyword of a clause or of a set operator after an operand; after an operator such a word is an operand
+/// itself, the name of a column.
 #[derive(Debug, Default)]
 pub(crate) struct TokenLimits {
     /// The depth at each open bracket and `case`, and whether it is a `case`.
@@ -417,8 +418,8 @@ fn add(nodes: &mut usize, more: usize) -> DataFusionResult<()> {
     Ok(())
 }
 
-/// Whether a filter becomes much larger when it is moved below a projection, where each column is what the projection computes for it;
-/// `below_all` looks through all projections that stand below each other, and not through the first alone.
+/// Whether a filter becomes much larger below a projection, where each column is replaced by the expression that the
+/// projection computes for it. With `below_all` all adjacent projections are considered, otherwise only the first.
 ///
 /// # Errors
 /// Those of the traversal.

@@ -117,7 +117,8 @@ fn typed(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     }))
 }
 
-/// The list for whole numbers with its floats as whole numbers. Without those that no whole number equals; if no other is left, one of them is compared.
+/// The list for whole numbers with its floats as whole numbers. Items that no whole number equals are removed; if all
+/// would be, one of them stays.
 fn whole_numbers(expr: Expr, list: Vec<Expr>, negated: bool, of: &DataType) -> Expr {
     let first = list.first().cloned();
     let items = list.into_iter().filter_map(|item| match float_literal(&item) {

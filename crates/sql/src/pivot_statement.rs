@@ -247,7 +247,7 @@ fn key_of(tokens: &[Token]) -> Result<Key> {
     Ok(Key { text: text(&tokens[..list]), values: Some(split(&inner).into_iter().map(text).collect()) })
 }
 
-/// An aggregate and its alias, which stands behind the last bracket, with `AS` or without.
+/// An aggregate and its alias, which follows the closing bracket, with or without `AS`.
 fn split_alias(aggregate: &str) -> (&str, Option<&str>) {
     let Some(end) = aggregate.rfind(')') else { return (aggregate, None) };
     let (call, rest) = aggregate.split_at(end + 1);

@@ -62,7 +62,7 @@ pub(crate) fn check_words(tokens: &[Token]) -> Result<()> {
     Ok(())
 }
 
-/// Whether a word names a relation: columns are qualified by it, or it stands behind `AS`.
+/// Whether a word names a relation: it qualifies a column, or follows `AS`.
 fn is_alias(tokens: &[Token], word: &str) -> bool {
     let mut words = tokens.iter().filter(|token| !matches!(token, Token::Whitespace(_))).peekable();
     let mut before = None;
@@ -81,7 +81,7 @@ fn refuse(is_there: bool, what: &str) -> Result<()> {
     replace(is_there, what, "")
 }
 
-/// Fails with the name of an unsupported part and with what is written in place of it, if it is present.
+/// If an unsupported part is present, fails with its name and with what to write instead.
 fn replace(is_there: bool, what: &str, advice: &str) -> Result<()> {
     match (is_there, advice) {
         (false, _) => Ok(()),

@@ -138,7 +138,7 @@ struct CommitView {
 pub struct Partition {
     /// Days since 1970-01-01, in the table's time zone.
     pub date: i32,
-    /// Each one's rows of a symbol come, by time, behind those that the ones before have of it.
+    /// For each symbol, the rows of a segment are later than the rows of the segments before it.
     pub segments: Arc<[Arc<Segment>]>,
     in_sequence: bool,
 }

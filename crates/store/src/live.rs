@@ -20,9 +20,9 @@ use crate::segment::Segment;
 
 /// Rows that a table has beside those in its files.
 pub trait LiveRows: std::fmt::Debug + Send + Sync {
-    /// The table with its live rows. `stored` takes a snapshot of the files; it has to be called after the live rows were looked
-    /// at, so that rows which move to disk meanwhile are seen in one place or the other. [`TableSnapshot::captured`] says which
-    /// are there.
+    /// The table with its live rows. `stored` takes a snapshot of the files. It must be called after the live rows were
+    /// read, so that rows which move to disk meanwhile are in at least one of both. [`TableSnapshot::captured`] says
+    /// which are there.
     ///
     /// # Errors
     /// Those of `stored`.
@@ -88,9 +88,9 @@ pub trait FollowedRows: std::fmt::Debug + Send + Sync {
 
 /// Puts a segment in memory behind others of its date.
 ///
-/// If other segments have rows of a symbol that are later than the first row of the symbol in `upper`, these rows are hidden in them and stand, in
-/// order, in the segment that is returned in `upper`'s place. Rows of equal time stay in the order of the segments. The cost is a look at two times
-/// for each symbol and segment, and a copy only of late rows.
+/// If earlier segments have rows of a symbol that are later than the symbol's first row in `upper`, these rows are
+/// hidden there and merged into the segment that is returned instead of `upper`. Rows of equal time stay in the order
+/// of the segments. The cost is a look at two times for each symbol and segment, and a copy only of late rows.
 ///
 /// # Errors
 /// Those of reading the segments.

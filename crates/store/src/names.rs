@@ -200,7 +200,8 @@ impl Database {
         }
     }
 
-    /// The captured rows of a name that are in files of tables that lost it when they were dropped or renamed; `None` if there are no such tables.
+    /// The position up to which captured rows under a name are in the files of tables that lost the name, because they
+    /// were dropped or renamed; `None` if there are no such tables.
     ///
     /// # Errors
     /// Those of reading the manifest of a table that was dropped under this name, and [`Error::Io`]. Others that are damaged aren't looked

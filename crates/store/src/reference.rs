@@ -64,7 +64,7 @@ impl TableSpec {
         spec
     }
 
-    /// The columns that people see: all but the time of a reference table that has none.
+    /// The visible columns: all except the hidden time column of a reference table.
     #[must_use]
     pub fn shown_columns(&self) -> &[ColumnSpec] {
         &self.columns[..self.columns.len().saturating_sub(usize::from(self.has_hidden_time()))]

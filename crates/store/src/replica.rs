@@ -385,7 +385,8 @@ impl ReplicaWriter {
         }
     }
 
-    /// The commit, of what was fetched of its log from `from` on. `None` if what is there before isn't its beginning: then all is to be fetched.
+    /// The commit, of what was fetched of its log from `from` on. `None` if the existing bytes aren't the beginning of
+    /// this log; the whole log must then be fetched.
     ///
     /// # Errors
     /// [`Error::Corrupt`] for a log that isn't the one that the leader named, or is none.

@@ -30,7 +30,8 @@ use crate::views::View;
 /// Number that changes when the rows of a query may, between releases.
 const QUERY_VERSION: u8 = 1;
 
-/// The partitions of the table that a view goes through: those that it has, and those that it had when rows were kept of them.
+/// The partitions of the table that a view has to consider: those that the table has now, and those from which rows
+/// were stored earlier.
 #[derive(Debug)]
 pub struct ViewPartitions<'a> {
     source: &'a TableSnapshot,
@@ -93,8 +94,8 @@ impl<'a> ViewPartitions<'a> {
         starts(self.source.spec(), self.partitions.keys().copied())
     }
 
-    /// The parts of a view. `begins` has the partitions at whose first instant a part may begin, with that instant: no row of the query has a
-    /// time before it and comes from a row of the table at or after it, nor the other way round.
+    /// The parts of a view. `begins` has the partitions at whose first instant a part may begin, with that instant. No
+    /// row of the query depends on rows of the table on the other side of this instant.
     ///
     /// # Errors
     /// As [`ViewPartitions::starts`].

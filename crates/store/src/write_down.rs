@@ -19,7 +19,8 @@ impl Database {
     /// Writes captured rows of a table to files, as segments in which a symbol's rows are later than those in the
     /// segments before. The same commit records that the files have the rows of `captured`.
     ///
-    /// If some rows belong before rows on disk, the segments from there on are written anew with them; otherwise no existing file is touched.
+    /// If some rows sort before rows on disk, the segments from that place on are rewritten with them. Otherwise no
+    /// existing file is touched.
     ///
     /// # Errors
     /// [`Error::NoSuchTable`]; [`Error::Locked`] while another writer is at work; [`Error::FellBack`] if `captured` says less than

@@ -57,7 +57,7 @@ struct Open {
 }
 
 impl Cursor {
-    /// Batches behind a number, in files that this process writes, as far as they are whole now.
+    /// Reads the batches after a number from files that this process writes, up to their present end.
     pub(crate) fn new(storage: Arc<dyn Storage>, files: &[JournalFile], after: u64) -> Cursor {
         // Files whose successor begins at or before the first wanted batch have none of them.
         let skipped = files.windows(2).take_while(|pair| pair[1].first <= after.saturating_add(1)).count();

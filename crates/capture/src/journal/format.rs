@@ -97,7 +97,8 @@ pub(crate) struct PreviousFile {
     pub(crate) crc: u32,
 }
 
-/// The number of a layout, by which it has the same number in every file, but for two in one file that share theirs.
+/// The number of a layout, derived from its content, so that it is the same in every file. Two layouts of one file may
+/// have the same number by chance.
 pub(crate) fn layout_id(spec: &TableSpec) -> u32 {
     // Plain data to memory: can't fail.
     crc32c::crc32c(&serde_json::to_vec(spec).unwrap_or_default())
@@ -174,7 +175,7 @@ pub(crate) fn length(bytes: &[u8]) -> Option<usize> {
     (1..=FRAME_BYTES_MAX.min(bytes.len() - FRAME_HEADER_BYTES)).contains(&length).then_some(length)
 }
 
-/// The content of the frame at the start of `bytes`, and the length of it all; `None` where no sound frame stands.
+/// The content of the frame at the start of `bytes`, and the length of the frame; `None` if there is no sound frame.
 pub(crate) fn content(bytes: &[u8]) -> Option<(&[u8], usize)> {
     let length = length(bytes)?;
     let content = &bytes[FRAME_HEADER_BYTES..FRAME_HEADER_BYTES + length];

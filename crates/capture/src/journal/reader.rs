@@ -361,8 +361,8 @@ impl JournalContent {
         Ok(file)
     }
 
-    /// Where a file ends in whose last bytes no sound frame stands: behind them if the catalog lists them as damage. Frames stood
-    /// behind it once; a start has cut them off as torn.
+    /// Where a file ends if its last bytes are no sound frame: after them if the catalog lists them as damage,
+    /// otherwise before them. Frames stood behind it once; a start has cut them off as torn.
     fn end_behind_listed(&mut self, file: &mut JournalFile, rest: Range<usize>) -> usize {
         let covers = |loss: &&JournalLoss| {
             let is_set_aside = loss.salvage_file.as_ref().is_some_and(|name| name.ends_with(DAMAGED));

@@ -356,7 +356,8 @@ impl TailReader {
 }
 
 impl TailReader {
-    /// Whether the file that another one names as its predecessor is the one that was read, or a start has reported what is wrong with it.
+    /// Whether the predecessor that a file names is the file that was read before it. If a start has reported damage
+    /// there, that suffices.
     fn is_linked(&self, link: PreviousFile) -> Result<bool> {
         let Some(before) = self.files.get(&link.number) else { return self.may_be_absent(link.number) };
         if !before.is_done {

@@ -195,8 +195,8 @@ impl LineDecoder {
         used
     }
 
-    /// Copies bytes up to the next line feed behind the carry, or as many as it has if that is more, so that a line of many
-    /// pieces isn't looked at once for each of them.
+    /// Appends bytes to the carry: up to the next line feed, or as many as the carry has, if that is more. So a line
+    /// that arrives in many pieces isn't scanned once per piece.
     fn extend_carry(&mut self, bytes: &[u8]) -> usize {
         let line = memchr::memchr(b'\n', bytes).map_or(bytes.len(), |newline| newline + 1);
         let count = line.max(self.carry.len()).min(bytes.len());

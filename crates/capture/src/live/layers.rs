@@ -112,7 +112,8 @@ pub(super) fn by_date(spec: &TableSpec, tail: &[Arc<Tail>]) -> Result<BTreeMap<i
     Ok(parts)
 }
 
-/// The layers of a date with one behind them: small layers become part of it, and rows that belong before others find their place.
+/// The layers of a date with a new layer after them. Small layers are merged into it, and late rows are moved to their
+/// place in the order.
 fn add(spec: &TableSpec, date: i32, layers: &[Arc<Segment>], upper: &Arc<Segment>) -> Result<Vec<Arc<Segment>>> {
     let rows_max = if layers.len() < LAYERS_MAX { JOINED_ROWS_MAX } else { u64::MAX };
     let (mut rows, mut lower_count) = (upper.rows(), layers.len());
@@ -127,8 +128,8 @@ fn add(spec: &TableSpec, date: i32, layers: &[Arc<Segment>], upper: &Arc<Segment
     }
 }
 
-/// How many of the last layers are about the size of so many rows behind them, or smaller, and the rows of them all, which aren't more
-/// than `rows_max`; none if there aren't enough of them.
+/// The number of last layers that are at most about as large as the rows that follow them, and the number of their
+/// rows, at most `rows_max`. None if there are too few such layers.
 fn alike_at_end(layers: &[Arc<Segment>], rows: u64, rows_max: u64) -> Option<(usize, u64)> {
     let (tier, mut alike, mut together) = (tier(rows), 0, rows);
     for layer in layers.iter().rev().take_while(|layer| self::tier(layer.rows()) <= tier) {
@@ -180,7 +181,8 @@ pub(super) fn joined(spec: &TableSpec, date: i32, parts: &[Arc<Segment>]) -> Res
     Ok(Segment::in_memory(spec, date, name(), &parts)?.map(Arc::new))
 }
 
-/// Layers with one in place of those that it was made of; `None` if these aren't there any more, as late rows changed them.
+/// The layers with a merged layer instead of those that it was merged from; `None` if late rows have changed these
+/// meanwhile.
 pub(super) fn replaced(
     layers: &Layers,
     date: i32,
@@ -204,7 +206,7 @@ fn tier(rows: u64) -> u32 {
     (rows / TIER_ROWS_MIN).max(1).ilog(TIER_LAYERS as u64)
 }
 
-/// The segments of each date that has live ones: those in files, and live ones behind them.
+/// For each date with live segments: the segments in files, followed by the live ones.
 pub(crate) fn over_files(stored: &TableSnapshot, layers: &Layers) -> Result<SegmentsByDate> {
     let mut dated = SegmentsByDate::with_capacity(layers.len());
     for (date, live) in layers {

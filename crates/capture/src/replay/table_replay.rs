@@ -159,7 +159,7 @@ impl TableReplay {
         Some((table as usize, due, places))
     }
 
-    /// The next part of what a table has before the first instant, in the table's order, and whether more of it follows.
+    /// The next part of the table's rows before the first instant, in the table's order, and whether more parts follow.
     pub(super) fn before(&mut self, table: usize) -> Result<Option<(RecordBatch, bool)>> {
         self.tables[table].before()
     }

@@ -340,7 +340,8 @@ impl Replica {
         self.leader.journal(&self.asker(), position, 0).map(drop)
     }
 
-    /// Asks the leader, and once more where no answer comes: what is fetched takes many requests, and one that is lost isn't the end of it.
+    /// Sends a request to the leader, and repeats it once if there is no answer, so that one lost request doesn't end a
+    /// transfer of many.
     pub(super) fn ask<T>(&self, request: impl Fn(&dyn Leader) -> Result<T>) -> Result<T> {
         let mut pause = Duration::from_millis(1);
         for _ in 0..REQUESTS_MAX {

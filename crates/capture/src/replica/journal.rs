@@ -161,7 +161,7 @@ impl FollowedJournal {
         Ok(())
     }
 
-    /// Adds bytes that the leader has behind [`FollowedJournal::position`], as far as they are whole frames, and syncs them.
+    /// Appends the leader's bytes after [`FollowedJournal::position`], up to the last whole frame, and syncs them.
     pub(super) fn append(&mut self, bytes: &[u8]) -> Result<AppendOutcome> {
         let (sequence, received) = (self.sequence, self.received);
         let lossy = self.is_lossy(self.position.file);
@@ -251,7 +251,7 @@ impl FollowedJournal {
         Ok(appended)
     }
 
-    /// The file before has to be the one that the leader's next file was written behind.
+    /// The previous file must be the one that the leader's next file names as its predecessor.
     fn check_link(&self, link: PreviousFile) -> Result<()> {
         let Some(before) = self.before.filter(|before| before.number == link.number) else { return Ok(()) };
         if (before.bytes, before.crc) == (link.bytes, link.crc) || self.is_lossy(link.number) {

@@ -394,8 +394,9 @@ impl Accumulator for FloatSum {
     }
 }
 
-/// How the mean of exact numbers follows from their sum: what it is multiplied by before it is divided by their number, since a mean of decimals
-/// has more digits behind the point, and whether what doesn't fit in these is rounded, half away from zero, or cut off.
+/// How the mean of exact numbers is computed from their sum. The sum is multiplied by a power of ten before the
+/// division, because a mean of decimals has more decimal places. Further digits are either rounded, half away from
+/// zero, or truncated.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Mean<N> {
     factor: N,

@@ -111,7 +111,7 @@ impl Groups {
         self.find_by(words, |words| half(hash(seed, words)))
     }
 
-    /// The groups of rows whose words stand one behind the other, made where they weren't seen.
+    /// The groups of rows whose words are adjacent. New groups are created.
     pub fn find_rows(&mut self, words: &[u64], mut take: impl FnMut(u32)) {
         let (stride, seed) = (self.stride, self.seed);
         if self.ascending {
@@ -125,7 +125,7 @@ impl Groups {
         self.hashes = hashes;
     }
 
-    /// The groups of rows whose words stand one behind the other and have these hashes, made where they weren't seen.
+    /// The groups of rows whose words are adjacent and have these hashes. New groups are created.
     pub fn find_hashed(&mut self, words: &[u64], hashes: &[u32], mut take: impl FnMut(u32)) {
         self.fill_table();
         let mut existing = std::mem::take(&mut self.existing);

@@ -21,7 +21,7 @@ use crate::order::order_by;
 /// Which values of a group make up its list, and in which order.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct Listing {
-    /// How values are ordered by each of the arguments behind the first; values that tie stay as their rows stand.
+    /// The sort options of each argument after the first. Values that tie keep the order of their rows.
     pub orders: Vec<SortOptions>,
     /// Whether equal values are listed once. The first order is then that of the values themselves.
     pub is_distinct: bool,

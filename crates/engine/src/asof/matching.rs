@@ -35,8 +35,8 @@ pub struct MatchRule {
 
 /// Calls `put` once for each left row, in order, with the position of its right row.
 ///
-/// For each left row it costs at most the logarithm of the number of right rows since the previous one, and in all never more than a merge of both
-/// sides.
+/// Cost: for each left row the logarithm of the number of right rows since the previous match, and in total at most
+/// that of a merge of both sides.
 pub fn match_rows(rule: MatchRule, left: &[i64], right: &[i64], mut put: impl FnMut(Option<usize>)) {
     let within = |time: i64, row: usize| rule.tolerance.is_none_or(|most| time.abs_diff(right[row]) <= most);
     let mut hint = 0;

@@ -17,7 +17,7 @@ use crate::expr::{BinaryOp, Expr};
 use crate::frame::Frame;
 use crate::natives::{natives, with_native};
 
-/// A column of the smaller side and what it is compared with, all of which must hold.
+/// A column of the smaller side with the comparisons that must all hold for it.
 #[derive(Debug)]
 pub(super) struct KeyRange {
     /// Position among the smaller side's columns.
@@ -137,7 +137,7 @@ fn side(expr: &Expr, constants: &[ArrayRef]) -> Option<(usize, Option<(BinaryOp,
     moves_back(constants.get(by)?).then_some((column, Some((back, by))))
 }
 
-/// Whether what is moved by a constant and back is what it was, but for what has no place.
+/// Whether adding a constant and subtracting it again gives the same value, except if the sum overflows.
 fn moves_back(by: &ArrayRef) -> bool {
     match by.data_type() {
         DataType::Interval(IntervalUnit::MonthDayNano) => {

@@ -7,8 +7,8 @@
 //! to the end of the range, and the folds of all its rows are computed. So a row is folded at most twice, however long
 //! the ranges are. Memory: one fold for each row of the longest range that was cut.
 
-/// Gives `emit` the fold of the rows of each row's range, oldest first. `range` gives the first row and the one behind the last;
-/// neither may go back from row to row, and no first row may lie behind its range's end.
+/// Gives `emit` the fold of the rows of each row's range, oldest first. `range` returns the first row and the row after
+/// the last. From row to row neither may decrease, and no first row may be greater than the end of its range.
 ///
 /// `nothing` is the fold of no rows, `at` the fold of one, `join` the fold of older and newer rows together.
 pub fn fold_ranges<T: Copy>(

@@ -281,7 +281,8 @@ impl WholeNumbers {
         }
     }
 
-    /// The numbers, and those that are more by a distance, where 64 bits with a sign hold all of them and none is null.
+    /// The numbers, and the numbers plus a distance; `None` if one of them is null or doesn't fit into a signed 64-bit
+    /// number.
     fn moved(&self, by: i128) -> Option<(&[i64], Vec<i64>)> {
         let (WholeNumbers::Signed(values), Ok(by)) = (self, i64::try_from(by)) else { return None };
         let moved = || values.values().iter().map(|value| value.checked_add(by)).collect::<Option<Vec<_>>>();

@@ -145,7 +145,7 @@ fn tokens(access: &Access, is_own: &dyn Fn(&str) -> bool) -> Columns {
 }
 
 impl Session {
-    /// The users, roles and rights: all of them for a user who may change them, and for others those that concern themselves.
+    /// The users, roles and rights: all of them for a user who may change them, otherwise the user's own.
     pub(crate) fn show_users(&self, shown: &ShowStatement) -> Result<RecordBatch> {
         let access = self.database().access()?;
         let caller = self.caller();

@@ -25,7 +25,8 @@ impl ChangedRows {
         ChangedRows { table: table.to_owned(), alias: None, from: None, condition: None }
     }
 
-    /// All rows of a table, under its name and perhaps another: what stands behind `UPDATE` and `DELETE FROM`.
+    /// Reads the table after `UPDATE` or `DELETE FROM`, with its alias if it has one: all of its rows, so far without a
+    /// condition.
     ///
     /// # Errors
     /// [`Error::Statement`](crate::Error::Statement) for a name that isn't there.
@@ -45,7 +46,7 @@ impl ChangedRows {
         Ok(ChangedRows { table, alias, from: None, condition: None })
     }
 
-    /// Reads what they are joined with, behind a word, and the condition.
+    /// Reads the relations after `FROM` or `USING`, and the condition.
     ///
     /// # Errors
     /// [`Error::Statement`](crate::Error::Statement) for what is incomplete or not supported.

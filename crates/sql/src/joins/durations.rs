@@ -16,7 +16,7 @@ const UNITS: [(&str, i64); 7] = [
     ("d", DAY_NANOSECONDS),
 ];
 
-/// A number with its unit behind it: the nanoseconds, and the position behind the unit.
+/// Reads a number with its unit. Returns the nanoseconds, and the position after the unit.
 pub(super) fn literal(tokens: &[Token], at: usize) -> Option<(i64, usize)> {
     let (sign, at) = if tokens.get(at) == Some(&Token::Minus) { (-1, at + 1) } else { (1, at) };
     let (Token::Number(digits, false), Token::Word(unit)) = (tokens.get(at)?, tokens.get(at + 1)?) else { return None };

@@ -51,7 +51,7 @@ impl KeyedBatch {
         self.keys.iter().any(|key| key.is_null(row) || key.logical_nulls().is_some_and(|nulls| nulls.is_null(row)))
     }
 
-    /// The row behind those from `from` to `end` that have a time; times that are null stand last in their group.
+    /// The end of the rows from `from` to `end` that have a time; rows without a time are last in their group.
     pub(super) fn times_end(&self, from: usize, end: usize) -> usize {
         if self.times.null_count() == 0 { end } else { first_from(from, end, |row| self.times.is_valid(row)) }
     }

@@ -136,7 +136,7 @@ struct Edge {
     equal: [(Expr, u64); 2],
     /// How many different ones there are.
     distinct: f64,
-    /// Relations of whose table one of them is the time, and those of which one is the symbol.
+    /// Bits of the relations for whose table one of the two sides is the time column, and likewise the symbol column.
     times: u64,
     symbols: u64,
     /// Whether another condition says it, too.

@@ -77,7 +77,7 @@ impl Rows<'_> {
         }
     }
 
-    /// A plan, and a column of it that has all values of a column of these rows.
+    /// A plan and one of its columns, which contains all values of a column of these rows.
     fn source(&self, column: &Column) -> Result<Option<(LogicalPlan, Column)>, DataFusionError> {
         match self {
             Rows::OfTable(plan) => source(plan, column),

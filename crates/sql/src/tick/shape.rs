@@ -229,7 +229,8 @@ fn kind(data_type: &DataType) -> char {
     }
 }
 
-/// The list of literals that begins behind the bracket at `at`, and the position behind its end. No list, if they are of several kinds.
+/// The list of literals that begins after the bracket at `at`, and the position after its end. No list, if they are of
+/// several kinds.
 fn list_of_literals(text: &str, mut at: usize) -> Option<(usize, Option<ScalarValue>)> {
     let mut values: Vec<ScalarValue> = Vec::new();
     let mut is_mixed = false;

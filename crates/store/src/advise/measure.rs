@@ -255,10 +255,11 @@ fn scale_sample(spec: &TableSpec, segment: &Segment, sample: &RecordBatch, encod
     Ok(SegmentSizes { file: once + columns.iter().sum::<f64>(), columns })
 }
 
-/// Bytes of a column that is kept as codes of a dictionary, if a sample of it takes so many for codes and for the dictionary.
+/// Estimates the bytes of a dictionary column from the bytes that a sample of it takes for codes and for the
+/// dictionary.
 ///
-/// Values that differ grow with a power of the rows: that by which they grew from half of the runs to all of them. Codes grow with the
-/// bits of the dictionary's last number.
+/// The number of distinct values is extrapolated by a power law: the exponent is the one by which it grew from half of
+/// the runs to all of them. Codes grow with the bits of the dictionary's last number.
 fn dictionary_bytes(sample: &ArrayRef, codes: f64, dictionary: f64, rows: u64, symbols: Option<usize>) -> f64 {
     let sampled = sample.len() as f64;
     let scale = rows as f64 / sampled;
@@ -317,8 +318,8 @@ fn index_bytes(segment: &Segment, file: f64) -> f64 {
     entry.index_bytes as f64 + 4.0 * (blocks(file) - blocks(entry.bytes as f64))
 }
 
-/// For each column the bytes of its values, and the shortest time in which all of them were read and looked at; `None` for too few of
-/// them. `cache` is memory that is written in between.
+/// For each column the bytes of its values, and the shortest time in which all of them were read and passed over;
+/// `None` for too few values. `cache` is memory that is written in between.
 fn times_of(spec: &TableSpec, encoded: &Segment, cache: &mut Vec<u8>) -> Result<Vec<(usize, Option<Duration>)>> {
     let mut columns = Vec::with_capacity(spec.columns.len());
     for position in 0..spec.columns.len() {

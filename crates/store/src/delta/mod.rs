@@ -54,8 +54,8 @@ pub struct PublishReport {
 }
 
 impl Table {
-    /// Brings the Delta table of a table that is to be published ([`TableSpec::publish`]) up to its last commit. Of a table that was published
-    /// and no longer is, or was dropped, it removes all files from the Delta table.
+    /// Brings the Delta table of a table that is to be published ([`TableSpec::publish`]) up to its last commit. If the
+    /// table is no longer published, or was dropped, all files are removed from the Delta table.
     ///
     /// # Errors
     /// [`Error::Schema`](crate::Error::Schema) for a table that isn't to be published, and for a segment that isn't in the form that others read,

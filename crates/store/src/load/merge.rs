@@ -111,8 +111,8 @@ impl<'a> MergeCursor<'a> {
         (symbol, self.times.value(row))
     }
 
-    /// The row behind those that come before every other source's head, by galloping: runs are long where sources hold
-    /// different symbols or times.
+    /// The end of the rows that sort before every other source's head, found by galloping: such runs are long if the
+    /// sources have different symbols or times.
     fn run_end(&self, heads: &[MergeCursor<'_>], own: usize) -> usize {
         let limit = heads.iter().enumerate().filter(|(other, _)| *other != own);
         let Some((other, key)) = limit.map(|(other, head)| (other, head.key(head.row))).min_by_key(|(_, key)| *key)

@@ -234,7 +234,8 @@ impl Load {
         self.writer.table().map(|state| state.epoch)
     }
 
-    /// Replaces the rows of a removal by those that come in, and what is recorded of their sources: `unload` by digest. It can't be undone.
+    /// Replaces the rows of a removal by the incoming ones, and their recorded sources: `unload` by digest. It can't be
+    /// undone.
     pub(crate) fn replace_sources(
         &mut self,
         removal: Removal,
@@ -640,7 +641,7 @@ pub(crate) fn stored_columns<'a, S: std::borrow::Borrow<Segment> + Sync>(
     }
 }
 
-/// Whether the rows of each segment stand, in the table's order, behind those of the one before. If not, that holds still for the
+/// Whether the rows of each segment sort after those of the segment before it. If not, that holds still for the
 /// rows of each symbol.
 pub(crate) fn follow_each_other<'a>(spec: &TableSpec, entries: impl Iterator<Item = &'a FileEntry>) -> bool {
     if spec.symbol.is_none() {

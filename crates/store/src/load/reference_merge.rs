@@ -174,7 +174,7 @@ impl Load {
         Ok(report)
     }
 
-    /// Stored rows but for those that are removed or replaced, whatever their key.
+    /// Stored rows without those that are removed or replaced.
     fn without_removed(
         &mut self,
         stored: RecordBatch,

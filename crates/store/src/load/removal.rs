@@ -95,7 +95,8 @@ impl Removal {
         Removal { selection, columns, matches: Some(Arc::new(matches)) }
     }
 
-    /// The rows of a partition whose date is one of these, and with `by_symbol` whose symbol is one of those of the date.
+    /// The rows of a partition with one of these dates. With `by_symbol`, only the rows with one of the symbols that
+    /// are listed for their date.
     pub(super) fn rows_to_replace(
         spec: &TableSpec,
         first: i32,

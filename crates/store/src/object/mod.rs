@@ -82,10 +82,11 @@ pub struct ObjectEntry {
 /// A store of objects.
 ///
 /// - Keys are relative, of parts with `/` between them; no part is empty, `.` or `..`.
-/// - Calls block, and may be made by many threads at a time. Each makes one attempt; who calls decides whether it is worth another one.
+/// - Calls block, and may be made by many threads at a time. Each makes one attempt; the caller decides whether to
+///   retry.
 /// - An object exists completely or not at all, and survives a power cut once [`ObjectStore::put_if_absent`] has
 ///   returned.
-/// - A failure's words say nothing that is secret.
+/// - The text of a failure contains no secret.
 ///
 /// Two implementations are here: [`FolderStore`], and [`FaultStore`](fault::FaultStore) for tests; S3, Google Cloud Storage and Azure are in
 /// the workspace `stores/`.

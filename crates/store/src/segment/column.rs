@@ -163,7 +163,7 @@ impl<'a> ColumnReader<'a> {
 
     /// The values of some rows, in any order; null where there is no row.
     ///
-    /// Of a mapped column hardly more is read than the neighbourhood of these rows, of a compressed one the pages that hold them.
+    /// Of a mapped column little more than these rows is read, of a compressed column the pages that contain them.
     ///
     /// # Errors
     /// As [`ColumnReader::read`]; [`Error::Arrow`](crate::Error::Arrow) for a row behind the last one.

@@ -113,8 +113,9 @@ impl Segment {
         Segment { storage, table, entry, objects, keys, checks_data, hidden: 0, opened: OnceLock::new() }
     }
 
-    /// Rows in memory, put into the table's order: those of equal symbol and time stay in the order of the batches. Batches have
-    /// the columns of `spec`, or the first of them, which a column that was added since makes of all. `None` if there are no rows.
+    /// Rows in memory, put into the table's order: those of equal symbol and time stay in the order of the batches.
+    /// Batches have the columns of `spec`, or only the first of them, if columns were added since they were written.
+    /// `None` if there are no rows.
     ///
     /// The name tells it from others of the table; it names no file.
     ///

@@ -34,8 +34,9 @@ pub struct StorageEntry {
 
 /// Identifies the file behind a path at one moment.
 ///
-/// A file that is only ever replaced by renaming has not been replaced if its identity is the same, provided that the keeper of
-/// [`Storage::read_identified`] was kept: as long as it lives, no other file is given the number.
+/// If a file is only ever replaced by renaming, an equal identity means that it hasn't been replaced. This requires
+/// that the keeper of [`Storage::read_identified`] still exists: until it is dropped, the system gives the inode's
+/// number to no other file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileIdentity {
     /// The file system.

@@ -67,7 +67,8 @@ impl Float for f32 {
     }
 }
 
-/// The whole numbers of a column of floats, and digits behind the point; `None` if one of them wouldn't come back. Null ones are 0.
+/// A column of floats as whole numbers and a number of decimal places; `None` if a value wouldn't be restored exactly.
+/// Null ones are 0.
 pub(super) fn wholes_of_64(values: &Float64Array) -> Option<(Vec<i64>, i8)> {
     wholes(values.values(), |row| values.is_null(row), values.null_count() > 0)
 }

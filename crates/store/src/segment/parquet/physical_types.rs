@@ -16,8 +16,8 @@ use crate::error::Result;
 /// Digits of a decimal of 64 bits.
 const DIGITS: u8 = 18;
 
-/// The rows with each column in the type in which it is stored: the one that packs best, or, where others read the file, the one that the
-/// column has in all of the table's files.
+/// The rows with each column in its physical type: the type that packs best or, if the table is published to other
+/// engines, the type that the column has in all of the table's files.
 pub(super) fn columns(rows: &RecordBatch, publish: Option<Publish>) -> Result<RecordBatch> {
     let schema = rows.schema_ref();
     let stored = |column: &ArrayRef| match publish {

@@ -33,7 +33,7 @@ pub(crate) enum Strength {
 /// Rows of a row group: what a writer holds in memory before it writes.
 const GROUP_ROWS: usize = 1 << 20;
 
-/// Rows of the runs that a sample is made of, and how many of them there are at most.
+/// Rows of each run of a sample, and the most runs that a sample has.
 const SAMPLE_RUN_ROWS: usize = 4096;
 const SAMPLE_RUNS: usize = 4;
 
