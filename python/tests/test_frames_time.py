@@ -86,6 +86,63 @@ def test_bars_are_those_of_polars(trade, every):
     same(shuffled.bars(every).select(columns), made.select(columns))
 
 
+def half_day(step: dt.timedelta) -> pl.DataFrame:
+    """Trades around the clock from the day before Thanksgiving of 2024 to the Monday behind it."""
+    start, stop = dt.datetime(2024, 11, 27, tzinfo=dt.UTC), dt.datetime(2024, 12, 3, tzinfo=dt.UTC)
+    times = pl.datetime_range(start, stop, step, closed="left", eager=True)
+    return pl.DataFrame({"time": times, "sym": "A", "price": 1.0, "size": 1})
+
+
+def test_bars_of_sessions_leave_out_nights_holidays_and_early_closes(scratch):
+    trade = scratch(half_day(dt.timedelta(minutes=10)))
+    bars = trade.bars("30m", zone=NEW_YORK, sessions="XNYS")
+    clock = splay.col("time").dt
+    found = bars.group_by(day=clock.date(NEW_YORK)).agg(n=splay.count(), first=clock.time(NEW_YORK).min(), last=clock.time(NEW_YORK).max())
+    opening = dt.time(9, 30)
+    assert found.sort("day").fetchall() == [
+        (dt.date(2024, 11, 27), 13, opening, dt.time(15, 30)),
+        (dt.date(2024, 11, 29), 7, opening, dt.time(12, 30)),
+        (dt.date(2024, 12, 2), 13, opening, dt.time(15, 30)),
+    ]
+    assert bars.volume.sum().item() == 3 * 33
+    assert len(trade.resample("30m", sessions="NYSE").agg(splay.count())) == len(trade.bucket("30m", sessions="nyse").agg(splay.count())) == 33
+
+
+def test_gaps_are_filled_in_sessions_alone(scratch, tmp_path):
+    rows = half_day(dt.timedelta(minutes=50))
+    rows.with_columns(pl.col("time").dt.replace_time_zone(None)).write_parquet(tmp_path / "naive.parquet")
+    for frame in (scratch(rows), splay.scan(tmp_path / "naive.parquet")):
+        bars = frame.bars("10m", sessions="NYSE", fill="previous")
+        traded = splay.col("count") > 0
+        assert bars.filter(traded).select("time", "volume").sort("time").fetchall() == (
+            frame.bars("10m", sessions="NYSE").select("time", "volume").sort("time").fetchall()
+        )
+        ends = frame.bars("10m", sessions="NYSE").select(splay.col("time").min().alias("first"), splay.col("time").max().alias("last")).fetchall()[0]
+        # Of three sessions of 39, 21 and 39 buckets those between the first trade and the last one.
+        sessions = splay.calendar("NYSE", "2024-11-27", "2024-12-02").df()
+        starts = [at for day in sessions.itertuples() for at in pd.date_range(day.open, day.close, freq="10min", inclusive="left")]
+        expected = [at for at in starts if ends[0] <= at <= ends[1]]
+        assert [row[0] for row in bars.select("time").sort("time").fetchall()] == expected
+
+
+def test_sessions_are_those_of_a_table_that_is_a_calendar(db):
+    db.sql("CREATE TABLE lunch (date DATE, session INT, open TIMESTAMP, close TIMESTAMP, PRIMARY KEY (date, session))").fetchall()
+    db.sql("INSERT INTO lunch VALUES ('2024-01-02', 1, '2024-01-02 15:00', '2024-01-02 16:00'), ('2024-01-02', 2, '2024-01-02 17:00', '2024-01-02 18:00')").fetchall()
+    bars = db["trade"].bars("30m", by=[], sessions="lunch", fill="previous")
+    assert [(at.hour, at.minute) for (at,) in bars.select("time").sort("time").fetchall()] == [(15, 0), (15, 30), (17, 0), (17, 30)]
+    with pytest.raises(splay.StatementError, match='no calendar "XNYZ"'):
+        db["trade"].bars("30m", sessions="XNYZ").fetchall()
+
+
+def test_options_that_bars_and_resample_do_not_have_are_refused_by_their_names(trade):
+    with pytest.raises(TypeError, match=r"bars\(\) got an unexpected keyword argument 'calendar'"):
+        trade.bars("1m", calendar="NYSE")
+    with pytest.raises(TypeError, match=r"resample\(\) got an unexpected keyword argument 'calendar'"):
+        trade.resample("1m", calendar="NYSE")
+    with pytest.raises(TypeError, match="sessions are the name of a trading calendar, such as 'NYSE', not True"):
+        trade.bars("1m", sessions=True)
+
+
 def test_bars_of_all_symbols_follow_the_time(trade):
     found = trade.bars("1h", by=[]).sort("time").df()
     rows = trade.df().sort_values("time", kind="stable")

@@ -10,7 +10,7 @@ from splay.errors import FrameError
 from splay.frames.base import named, of
 from splay.frames.buckets import Buckets, Rolling
 from splay.frames.expr import Expr
-from splay.frames.functions import col, count
+from splay.frames.functions import call, col, count
 from splay.frames.query import Query
 from splay.frames.source import Source
 from splay.frames.text import identifier
@@ -42,6 +42,7 @@ class TimeVerbs:
         fill: str | None = None,
         start: Any = None,
         stop: Any = None,
+        sessions: str | None = None,
     ) -> Buckets:
         """Rows by buckets of time; say what is computed of each by ``agg``.
 
@@ -63,15 +64,18 @@ class TimeVerbs:
             no such buckets. Columns that count and add up are null there, too, unless it is ``"previous"``.
         start, stop
             The range of times that is filled, its end not included.
+        sessions
+            The name of a trading calendar, such as ``"NYSE"`` or ``"XNYS"``, or of a reference table of the database that is one. Rows
+            outside of its sessions are left out, and `fill` makes only buckets that overlap a session.
 
         >>> print(trade.bucket("1h").agg(col("size").sum()).sql())
         SELECT symbol, time_bucket(INTERVAL '1 hour', time) AS time, sum(size) AS size
         FROM trade
         GROUP BY symbol, time_bucket(INTERVAL '1 hour', time)
         """
-        return Buckets(
-            self._frame(), every, self._series(by), self._time(time), zone=zone, origin=origin, fill=fill, start=start, stop=stop
-        )
+        clock = self._time(time)
+        frame = self._frame() if sessions is None else self._within(sessions, clock)
+        return Buckets(frame, every, self._series(by), clock, zone=zone, origin=origin, fill=fill, start=start, stop=stop)
 
     def bars(
         self,
@@ -80,34 +84,45 @@ class TimeVerbs:
         *,
         price: str | None = None,
         size: str | None = None,
-        **options: Any,
+        time: str | None = None,
+        zone: str | None = None,
+        origin: Any = None,
+        fill: str | None = None,
+        start: Any = None,
+        stop: Any = None,
+        sessions: str | None = None,
     ) -> "Frame":
         """Open, high, low, close, volume, vwap and count of trades by buckets of time.
 
         Parameters
         ----------
-        every, by
+        every, by, time, zone, origin, start, stop, sessions
             As for :meth:`bucket`.
         price, size
             Their columns. Default: the only one with a name of the field, such as ``price`` and ``size``.
-        **options
-            Those of :meth:`bucket`. Of buckets without trades ``fill="previous"`` makes bars at the last close without volume.
+        fill
+            What buckets without trades become: ``"previous"`` bars at the last close, with a volume and a count of 0, ``"null"`` bars
+            without values. Default: there are no such bars.
 
         Returns
         -------
         Frame
             `by`, the start of each bar under the name of the time, ``open``, ``high``, ``low``, ``close``, ``volume``, ``vwap``,
-            ``count``; in any order.
+            ``count``; in any order. ``volume`` is null if no trade of a bar has a size.
 
         >>> trade.bars("1h").columns
         ['symbol', 'time', 'open', 'high', 'low', 'close', 'volume', 'vwap', 'count']
+        >>> len(trade.bars("30m", zone="America/New_York", fill="previous", sessions="NYSE"))
+        26
         """
         prices = col(self._one_of(price, PRICE_NAMES, "price"))
         sizes = col(self._one_of(size, SIZE_NAMES, "size"))
-        fill = options.pop("fill", None)
         if fill not in (None, "null", "previous"):
             raise FrameError(f"bars are filled by 'null' or 'previous', not by {fill!r}")
-        buckets = self.bucket(every, by, fill=None if fill is None else "null", **options)
+        fills = None if fill is None else "null"
+        buckets = self.bucket(
+            every, by, time=time, zone=zone, origin=origin, fill=fills, start=start, stop=stop, sessions=sessions
+        )
         named_aggregates = {
             "open": prices.first(),
             "high": prices.max(),
@@ -119,13 +134,27 @@ class TimeVerbs:
         }
         return buckets._filled(named_aggregates, "close" if fill == "previous" else None, ("volume", "count"))
 
-    def resample(self, rule: Any, by: "str | Sequence[str] | None" = None, **options: Any) -> Buckets:
+    def resample(
+        self,
+        rule: Any,
+        by: "str | Sequence[str] | None" = None,
+        *,
+        time: str | None = None,
+        zone: str | None = None,
+        origin: Any = None,
+        fill: str | None = None,
+        start: Any = None,
+        stop: Any = None,
+        sessions: str | None = None,
+    ) -> Buckets:
         """:meth:`bucket` for pandas' hands: ``t.resample("5min")["price"].ohlc()``.
 
         >>> trade.resample("5min")["price"].ohlc().columns
         ['symbol', 'time', 'open', 'high', 'low', 'close']
         """
-        return self.bucket(rule, by, **options)
+        return self.bucket(
+            rule, by, time=time, zone=zone, origin=origin, fill=fill, start=start, stop=stop, sessions=sessions
+        )
 
     def latest(self, by: "str | Sequence[str] | None" = None, *, time: str | None = None) -> "Frame":
         """The row with the latest time of each series. Of rows that tie one comes, and which is left open.
@@ -301,6 +330,12 @@ class TimeVerbs:
             raise TypeError("values is an aggregate, such as splay.col('price').last()")
         cells = [values.filter(key.is_null() if one is None else key == one).alias(_name_of(one)) for one in columns]
         return frame.group_by(*by_columns(index)).agg(*cells)
+
+    def _within(self, sessions: str, clock: str) -> "Frame":
+        """Rows in the sessions of a trading calendar."""
+        if not isinstance(sessions, str):
+            raise TypeError(f"sessions are the name of a trading calendar, such as 'NYSE', not {sessions!r}")
+        return self._frame().filter(call("in_session", col(clock), sessions))
 
     # What verbs look for
 
