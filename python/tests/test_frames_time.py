@@ -86,6 +86,15 @@ def test_bars_are_those_of_polars(trade, every):
     same(shuffled.bars(every).select(columns), made.select(columns))
 
 
+@pytest.mark.parametrize("fill", [None, "null", "previous"])
+def test_a_volume_of_no_known_size_is_null_whatever_the_fill(scratch, fill):
+    at = [dt.datetime(2024, 1, 2, 15, minute, tzinfo=dt.UTC) for minute in (0, 2, 2)]
+    rows = pl.DataFrame({"time": at, "sym": ["A"] * 3, "price": [1.0, 2.0, 3.0], "size": [None, None, 3]})
+    bars = scratch(rows).bars("1m", fill=fill).sort("time").select("volume", "count").fetchall()
+    assert [bars[0], bars[-1]] == [(None, 1), (3, 2)]
+    assert bars[1:-1] == {None: [], "null": [(None, None)], "previous": [(0, 0)]}[fill]
+
+
 def half_day(step: dt.timedelta) -> pl.DataFrame:
     """Trades around the clock from the day before Thanksgiving of 2024 to the Monday behind it."""
     start, stop = dt.datetime(2024, 11, 27, tzinfo=dt.UTC), dt.datetime(2024, 12, 3, tzinfo=dt.UTC)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from splay._elsewhere import refusal
 from splay.errors import FrameError
 from splay.frames.expr import Expr
-from splay.frames.functions import col
+from splay.frames.functions import col, count
 from splay.frames.grouped import GroupBy, by_name, with_order
 from splay.frames.namespaces import bucket_width, clock_time
 from splay.frames.nodes import Call, Kind, Node, Operation, value
@@ -17,6 +17,9 @@ from splay.frames.windows import rolled
 
 if TYPE_CHECKING:
     from splay.frames.frame import Frame
+
+_ZERO_WITHOUT_ROWS = "CASE WHEN {} IS NULL THEN {} ELSE {} END"
+"""A count is null in buckets that a fill adds. One with rows keeps its value, which is null if none of them has one."""
 
 FILLS = {"null": "{}", "previous": "locf({})", "linear": "interpolate({})"}
 
@@ -62,14 +65,14 @@ class Buckets(GroupBy):
         return self._timed(super().agg(*(Expr(item.node, item.name) for item in items)))
 
     def _filled(self, aggregates: Mapping[str, Expr], carried: str | None, zeros: Sequence[str]) -> "Frame":
-        """Aggregates in which buckets without rows repeat one of the bucket before and count none of others."""
+        """Aggregates in which buckets without rows repeat one of the bucket before, and are zero in others."""
         if carried is None:
             return self.agg(**aggregates)
         last = Operation("locf({})", (aggregates[carried].node,), is_call=True)
         items = {}
         for name, expression in aggregates.items():
             if name in zeros:
-                node: Node = Operation("coalesce({}, {})", (expression.node, value(0)), is_call=True)
+                node: Node = Operation(_ZERO_WITHOUT_ROWS, (count().node, value(0), expression.node), is_call=True)
             elif name == "vwap":
                 node = expression.node
             elif name == carried:
