@@ -300,6 +300,29 @@ def test_window_and_horizon_joins_of_any_rows(scratch, left, right, before, afte
     same(one.horizon_join(two, [f"{seconds}s"]).select("time", "sym", "size", "n"), expected.select("time", "sym", "size", "n"))
 
 
+def test_ties_of_files_are_an_error_that_says_which_frame_to_sort(tmp_path):
+    at = dt.datetime(2024, 1, 2, 15, tzinfo=dt.UTC)
+    ties = pl.DataFrame({"time": [at, at, at], "symbol": ["A"] * 3, "bid": [1.0, 3.0, 2.0], "sequence": [1, 2, 3]})
+    ties.write_parquet(tmp_path / "quote.parquet")
+    pl.DataFrame({"time": [at], "symbol": ["A"], "price": [5.0]}).write_parquet(tmp_path / "trade.parquet")
+    trade, quote = splay.scan(tmp_path / "trade.parquet"), splay.scan(tmp_path / "quote.parquet")
+    for other in (quote, quote.sort("time"), splay.concat([quote, quote])):
+        for joined in (trade.asof_join(other), trade.horizon_join(other, ["0s", "1s"])):
+            runs = (joined.fetchall, joined.to_arrow, joined.df, joined.__len__, joined.describe, lambda: list(joined.iter_batches()), joined.pl(lazy=True).collect)
+            for run in runs:
+                with pytest.raises(splay.ExecutionError, match=r"^several rows of the right frame .* sort it by columns that do, quote\.sort"):
+                    run()
+    ordered = quote.sort("time", "sequence")
+    assert trade.asof_join(ordered).select("bid").fetchall() == [(2.0,)]
+    assert trade.asof_join(ordered, direction="forward").select("bid").fetchall() == [(1.0,)]
+    assert trade.horizon_join(ordered, ["0s", "1s"]).select("bid").fetchall() == [(2.0,), (2.0,)]
+    assert trade.window_join(ordered, "5s", bid=splay.col("bid").last()).select("bid").fetchall() == [(2.0,)]
+    assert trade.window_join(quote.sort("time", "bid"), "5s", bid=splay.col("bid").last()).select("bid").fetchall() == [(3.0,)]
+    db = splay.open(tmp_path / "db")
+    db.load("quote", tmp_path / "quote.parquet", time="time", symbol="symbol")
+    assert trade.asof_join(db["quote"]).select("bid").fetchall() == [(2.0,)]
+
+
 def test_asof_joins_keep_times_and_leave_out_equal_ones(db, trade, quote):
     found = trade.asof_join(quote, by="symbol", exact=False, keep_time=True)
     equal_to_sql(

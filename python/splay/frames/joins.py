@@ -163,7 +163,14 @@ def side(query: Query, alias: str, is_order_needed: bool = False) -> tuple[str, 
 
 
 def join_relation(
-    left: Query, right: Query, kind: str, conditions: Sequence[Node], match: str = "", behind: str = "", is_ordered: bool = False
+    left: Query,
+    right: Query,
+    kind: str,
+    conditions: Sequence[Node],
+    match: str = "",
+    behind: str = "",
+    is_ordered: bool = False,
+    follows_right: bool = False,
 ) -> Relation:
     """A join as what stands in ``FROM``.
 
@@ -175,9 +182,11 @@ def join_relation(
         What stands behind it.
     is_ordered
         Whether rows of the result are in the order of the left, if that has one.
+    follows_right
+        Whether the order of the right says which of its rows is joined.
     """
     left_text, has_order = side(left, "l", is_ordered)
-    right_text, _ = side(right, "r", is_ordered)
+    right_text, _ = side(right, "r", follows_right)
     relation = Relation("", right.columns, "r", is_ordered and has_order, left.time, left.symbol, left.is_mixed, left.virtual, left=left.columns)
     scope = relation.scope()
     parts = [left_text, kind, right_text]

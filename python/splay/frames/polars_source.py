@@ -26,7 +26,7 @@ def scan(frame: "Frame") -> "polars.LazyFrame":
         # The number of rows is that before the condition.
         query = query if rows is None else query.limit(rows)
         is_empty = True
-        for batch in query.run():
+        for batch in query.iter_batches():
             part = polars.DataFrame(batch)
             is_empty = False
             yield (part if condition is None else part.filter(condition)).select(output)

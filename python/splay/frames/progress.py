@@ -12,6 +12,8 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from splay.frames.source import in_words_of_frames
+
 if TYPE_CHECKING:
     from splay.frames.source import AnyAnswer, Source
 
@@ -71,7 +73,7 @@ def _bars() -> Any:
 
 
 class Watch:
-    """Watches a statement while the block runs: ``with Watch(source, tables) as start: start(sql)``."""
+    """Watches a statement while the block runs: ``with Watch(source, tables) as start: start(sql)``. Errors speak of frames then."""
 
     def __init__(self, source: "Source", tables: "Callable[[], int | None]"):
         self._source, self._tables = source, tables
@@ -89,7 +91,8 @@ class Watch:
             self._thread.start()
         return self._start
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: object) -> None:
+        in_words_of_frames(error)
         if self._thread is not None:
             self._is_over.set()
             self._thread.join()

@@ -10,7 +10,7 @@ from splay.frames.nodes import Column
 from splay.frames.progress import Watch
 from splay.frames.query import Query
 from splay.frames.relation import Item
-from splay.frames.source import Source, columns_of
+from splay.frames.source import Source, columns_of, in_words_of_frames
 from splay.frames.text import identifier
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ class Results:
         >>> sum(batch.num_rows for batch in trade.iter_batches())
         400
         """
-        return iter(self.run())
+        return _batches(self.run())
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """The rows for whoever takes Arrow streams: Polars, DuckDB, pyarrow, pandas.
@@ -129,7 +129,8 @@ class Results:
         from splay.frames.functions import count
 
         query = self._query.grouped([], [Item("rows", count().node)], needs_order=False)
-        return int(self._source.sql(query.sql()).fetchall()[0][0])
+        with self._watched() as start:
+            return int(start(query.sql()).fetchall()[0][0])
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -166,7 +167,8 @@ class Results:
         >>> trade.select("price", "size").describe().num_rows
         2
         """
-        return self._source.sql(f"SUMMARIZE {self._query.sql()}").to_arrow()
+        with self._watched() as start:
+            return start(f"SUMMARIZE {self._query.sql()}").to_arrow()
 
     def to_parquet(self, path: "str | os.PathLike[str]", *, compression: str = "zstd", row_group_rows: int = 1 << 20) -> int:
         """Write the rows to a Parquet file, batch by batch.
@@ -239,6 +241,14 @@ class Results:
             return sum(int(table.rows) for table in tables)
         except (AttributeError, LookupError, Error):
             return None
+
+
+def _batches(answer: "AnyAnswer") -> "Iterator[pyarrow.RecordBatch]":
+    try:
+        yield from answer
+    except Error as error:
+        in_words_of_frames(error)
+        raise
 
 
 def _written(answer: "AnyAnswer", target: Path, compression: str, row_group_rows: int) -> int:

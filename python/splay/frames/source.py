@@ -9,7 +9,7 @@ import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from splay.errors import FrameError, NoSuchTableError
+from splay.errors import Error, FrameError, NoSuchTableError
 from splay.frames.nodes import Column, Node, Operation
 from splay.frames.query import Query
 from splay.frames.relation import Item, Relation
@@ -144,6 +144,19 @@ def _zoned(column: str, unit: str) -> Node:
     """
     kind = literal(f'Timestamp({unit}, "UTC")')
     return Operation(f"arrow_cast(arrow_cast({{}}, 'Int64'), {kind})", (Column(column),), is_call=True)
+
+
+_TIES = "ASOF JOIN have the same keys and the same time"
+"""Stands in the engine's error of an as-of join whose match ties with another row."""
+
+
+def in_words_of_frames(error: BaseException | None) -> None:
+    """Let an error of the engine that speaks of the statement's parts speak of the frames that these were made of."""
+    if isinstance(error, Error) and _TIES in str(error):
+        error.args = (
+            "several rows of the right frame have the same keys and the same time, and nothing says which came first: sort it by columns "
+            "that do, quote.sort('time', 'sequence'), or load its files into a table, which keeps their order",
+        )
 
 
 def columns_of(source: Source, statement: str) -> tuple[list[str], list[str]]:

@@ -73,6 +73,12 @@ class TimeJoins:
         Frame
             Columns of this frame, then those of the other without keys and time. In any order.
 
+        Notes
+        -----
+        Of rows of the other frame with equal keys and times the last of its table is taken, looking forward the first. Rows of files, joins and
+        ``concat`` have no order: where such rows tie, running the frame is an ``ExecutionError``, unless the other frame is sorted by columns
+        that tell which came first, ``quote.sort("time", "sequence")``.
+
         >>> print(trade.asof_join(quote, tolerance="5s").select("time", "price", "bid").sql())
         SELECT time, price, bid
         FROM (SELECT l.time, l.symbol, l.price, l.size, l.side, l.date, r.bid, r.ask FROM trade AS l ASOF LEFT JOIN quote AS r MATCH_CONDITION (l.time >= r.time, TOLERANCE INTERVAL '5 seconds') ON l.symbol = r.symbol) AS s
@@ -84,7 +90,7 @@ class TimeJoins:
         keys, conditions = self._equal(other, by)
         times = _time(self._query, left_time, "left"), _time(other._query, right_time, "right")
         match = _match(times, direction, exact, tolerance)
-        relation = join_relation(self._query, other._query, kinds[how], conditions, match, is_ordered=True)
+        relation = join_relation(self._query, other._query, kinds[how], conditions, match, is_ordered=True, follows_right=True)
         items = [Item(name, Column(name, True)) for name in self._query.columns]
         if how in ("left", "inner"):
             gone = {key.lower() for key in keys} | (set() if keep_time else {times[1].lower()})
@@ -143,6 +149,7 @@ class TimeJoins:
             "WINDOW JOIN",
             [*conditions, window],
             behind="INCLUDE PREVAILING" if prevailing else "",
+            follows_right=True,
         )
         items = [Item(name, Column(name, True)) for name in self._query.columns]
         items += [Item(name, _aggregate(name, aggregate)) for name, aggregate in aggregates.items()]
@@ -168,7 +175,7 @@ class TimeJoins:
         Parameters
         ----------
         other
-            The frame that is looked into.
+            The frame that is looked into; rows of equal keys and times as for :meth:`asof_join`.
         offsets
             How much later than the row: ``["-1s", "0s", "1m"]``; or `start`, `stop` and `step`, the end included.
         by
@@ -194,7 +201,7 @@ class TimeJoins:
         if tolerance is not None:
             behind = f"TOLERANCE {_bound(tolerance)} {behind}"
         match = Operation("{} >= {}", (Column(times[0], True), Column(times[1])))
-        relation = join_relation(self._query, other._query, "HORIZON JOIN", [*conditions, match], behind=behind)
+        relation = join_relation(self._query, other._query, "HORIZON JOIN", [*conditions, match], behind=behind, follows_right=True)
         items = [Item(name, Column(name, True)) for name in self._query.columns]
         items.append(Item("offset", Literal(None, "arrow_cast(h.\"offset\", 'Duration(ns)')")))
         items += right_items(self._query, other._query, {times[1].lower(), *(key.lower() for key in keys)}, suffix)
