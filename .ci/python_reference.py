@@ -20,7 +20,7 @@ GROUPS = {
         "col", "lit", "when", "call", "count", "row_number", "coalesce", "concat_str", "max_horizontal", "min_horizontal", "vwap",
         "left", "Expr", "TextNamespace", "TimeNamespace",
     ),
-    "Servers": ("Client", "RemoteTable", "RemoteAnswer", "Subscription"),
+    "Servers": ("Client", "RemoteTable", "RemotePartition", "RemotePrepared", "RemoteAnswer", "Subscription"),
     "Capture and writers": ("Capture", "tick", "TickWriter", "AsyncTickWriter", "WriterStats", "Ack"),
     "Reports": ("LoadReport", "FileReport", "CompactReport", "PublishReport", "Commit", "Partition", "Source", "Problem"),
 }

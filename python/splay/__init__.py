@@ -87,7 +87,7 @@ if TYPE_CHECKING:
     from splay.frames.opening import scan
     from splay.frames.progress import set_progress
     from splay.frames.source import set_memory_limit
-    from splay.remote import Client, RemoteAnswer, RemoteTable, connect
+    from splay.remote import Client, RemoteAnswer, RemotePartition, RemotePrepared, RemoteTable, connect
     from splay.writer import AsyncTickWriter, TickWriter, WriterStats, tick
 
 try:
@@ -149,7 +149,7 @@ _FRAMES = {
         "functions",
     ),
 }
-_REMOTE = {"Client", "RemoteAnswer", "RemoteTable", "connect"}
+_REMOTE = {"Client", "RemoteAnswer", "RemotePartition", "RemotePrepared", "RemoteTable", "connect"}
 _WRITER = {"AsyncTickWriter", "TickWriter", "WriterStats", "tick"}
 _MODULES = {"dbapi", "remote", "writer", "subscription", "lab", "feeds"}
 
@@ -211,6 +211,8 @@ __all__ = [
     "RecipeError",
     "RejectedError",
     "RemoteAnswer",
+    "RemotePartition",
+    "RemotePrepared",
     "RemoteTable",
     "RowError",
     "Schema",

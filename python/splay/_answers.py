@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 from splay._elsewhere import ANSWER, FRAME, TABLE, missing, refusal
 from splay._html import answer_html
+from splay._shown import answer_text, counted
+from splay._types import type_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,6 +29,8 @@ class AnswerMethods:
         def columns(self) -> list[str]: ...
         @property
         def schema(self) -> Any: ...
+        @property
+        def _was_read(self) -> bool: ...
         def __iter__(self) -> Any: ...
         def to_arrow(self) -> pyarrow.Table: ...
         def to_pandas(self, **options: Any) -> pandas.DataFrame: ...
@@ -63,8 +67,12 @@ class AnswerMethods:
     if not TYPE_CHECKING:
         __getattr__ = refusal("an answer", ANSWER)
 
+    def __repr__(self) -> str:
+        return answer_text(type(self).__name__, self.schema, self._was_read)
+
     def _repr_html_(self) -> str:
-        return answer_html(repr(self), self.columns, [str(kind) for kind in self.schema.types])
+        title = f"splay.{type(self).__name__} of {counted(len(self.columns), 'column')}"
+        return answer_html(title, self._was_read, self.columns, [type_name(kind) for kind in self.schema.types])
 
 
 class TableMethods:

@@ -3,7 +3,7 @@
 import datetime
 import decimal
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias, final
 
@@ -136,7 +136,9 @@ class Database:
     def __contains__(self, name: object) -> bool:
         """Whether there is a table of that name."""
 
-    __iter__: None
+    def __iter__(self) -> Iterator[str]:
+        """Names of its tables, sorted."""
+
     def _repr_html_(self) -> str: ...
     def __enter__(self) -> Database:
         """Itself. The end of a ``with`` block does nothing: a database holds no more than its answers do."""

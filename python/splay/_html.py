@@ -1,7 +1,11 @@
 """Databases, tables and answers for notebooks, as HTML."""
 
 import html
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from splay.frames.frame import Frame
 
 SHOWN_TABLES = 20
 """Tables that a database shows of itself."""
@@ -13,15 +17,17 @@ def database_html(kind: str, place: str, tables: Sequence[Sequence[str]]) -> str
     return f"<div><b>{kind}</b> {html.escape(place)}<table>{rows}</table></div>"
 
 
-def table_html(kind: str, name: str, facts: Sequence[str], columns: Mapping[str, str]) -> str:
-    """A table: its facts, and a line for each column."""
+def table_html(kind: str, name: str, facts: Sequence[str], frame: "Frame") -> str:
+    """A table: its facts, types, and the rows at both ends."""
+    from splay.frames.display import rows_html
+
     title = f"<b>{kind}</b> {html.escape(name)}: {html.escape(', '.join(facts))}"
-    lines = "".join(f"<tr><td>{html.escape(column)}</td><td>{html.escape(type_)}</td></tr>" for column, type_ in columns.items())
-    return f"<div>{title}<table>{lines}</table></div>"
+    return f"<div>{title}{rows_html(frame)}</div>"
 
 
-def answer_html(title: str, names: Sequence[str], types: Sequence[str]) -> str:
+def answer_html(title: str, was_read: bool, names: Sequence[str], types: Sequence[str]) -> str:
     """An answer: its columns, whose rows are read once and not here."""
     head = "".join(f"<th>{html.escape(name)}</th>" for name in names)
     kinds = "".join(f"<td>{html.escape(kind)}</td>" for kind in types)
-    return f"<div>{html.escape(title)}<table><thead><tr>{head}</tr></thead><tbody><tr>{kinds}</tr></tbody></table></div>"
+    state = "its rows were read" if was_read else "its rows are unread"
+    return f"<div><b>{html.escape(title)}</b>; {state}<table><thead><tr>{head}</tr></thead><tbody><tr>{kinds}</tr></tbody></table></div>"

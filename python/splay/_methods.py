@@ -9,6 +9,7 @@ from splay import _splay
 from splay._answers import TABLE_METHODS, AnswerMethods, TableMethods, dropped
 from splay._elsewhere import DATABASE, PREPARED, SCHEMA, TABLES, refusal
 from splay._html import SHOWN_TABLES, database_html, table_html
+from splay._shown import counted, database_text, order_text, size_text, span_of, table_text
 from splay._splay import Answer, Database, Prepared, Schema, Table
 from splay.errors import Error, NotADatabaseError
 
@@ -27,7 +28,7 @@ def _tables_of(database: Database) -> list[tuple[str, str, str]]:
         try:
             table = database.table(name)
             dates = [partition.date for partition in table.partitions]
-            lines.append((name, f"{table.rows:,} rows", f"{min(dates)} to {max(dates)}" if dates else "no dates"))
+            lines.append((name, counted(table.rows, "row"), span_of(min(dates), max(dates)) if dates else "no dates"))
         except Error as error:
             # A table that is damaged doesn't hide the others.
             lines.append((name, type(error).__name__, str(error)))
@@ -35,20 +36,40 @@ def _tables_of(database: Database) -> list[tuple[str, str, str]]:
 
 
 def _text(self: Database) -> str:
-    lines = ["  ".join(line) for line in _tables_of(self)]
-    more = len(self.tables()) - len(lines)
-    return "\n  ".join([f'<splay.Database "{self.path}">', *lines, *([f"… {more} more"] if more > 0 else [])])
+    return database_text("Database", str(self.path), _tables_of(self), len(self.tables()) - SHOWN_TABLES)
 
 
 def _html(self: Database) -> str:
     return database_html("splay.Database", str(self.path), _tables_of(self))
 
 
+def _table_facts(table: Table) -> list[str]:
+    """Rows and order of a table."""
+    partitions = table.partitions
+    dates = [partition.date for partition in partitions] if table.key is None else []
+    ends = (min(dates), max(dates)) if dates else None
+    return [size_text(table.rows, len(partitions), ends), order_text(table.time, table.symbol, table.key)]
+
+
+def _table_text(self: Table) -> str:
+    return table_text(f'splay.Table "{self.name}": {", ".join(_table_facts(self))}', self.frame())
+
+
 def _table_html(self: Table) -> str:
-    dates = [partition.date for partition in self.partitions]
-    facts = [f"{self.rows:,} rows", f"{self.bytes:,} bytes", f"time {self.time}", f"symbol {self.symbol}"]
-    facts += [f"{len(dates)} dates from {min(dates)} to {max(dates)}"] if dates else []
-    return table_html("splay.Table", self.name, facts, dict(zip(self.schema.names, self.schema.types)))
+    facts = [*_table_facts(self), f"{self.bytes:,} bytes"]
+    return table_html("splay.Table", self.name, facts, self.frame())
+
+
+_answer_text = Answer.__repr__
+
+
+def _was_read(self: Answer) -> bool:
+    """Only the text of the compiled class tells."""
+    return _answer_text(self).endswith("were read>")
+
+
+def _names(self: Database) -> Any:
+    return iter(self.tables())
 
 
 def _contains(self: Database, name: object) -> bool:
@@ -113,7 +134,7 @@ _put(
     Database,
     __getitem__=_frame,
     __contains__=_contains,
-    __iter__=None,
+    __iter__=_names,
     __repr__=_text,
     _repr_html_=_html,
     _ipython_key_completions_=Database.tables,
@@ -122,8 +143,8 @@ _put(
     load=_load,
     __getattr__=refusal("a database", DATABASE, TABLES),
 )
-_put(Table, _repr_html_=_table_html, **{name: vars(TableMethods)[name] for name in TABLE_METHODS})
-_put(Answer, to_arrow=_to_arrow, __enter__=_itself, __exit__=_dropped)
-_put(Answer, **{name: vars(AnswerMethods)[name] for name in ("df", "pl", "fetchall", "head", "_repr_html_", "__getattr__")})
+_put(Table, _facts=_table_facts, __repr__=_table_text, _repr_html_=_table_html, **{name: vars(TableMethods)[name] for name in TABLE_METHODS})
+_put(Answer, to_arrow=_to_arrow, __enter__=_itself, __exit__=_dropped, _was_read=property(_was_read))
+_put(Answer, **{name: vars(AnswerMethods)[name] for name in ("df", "pl", "fetchall", "head", "__repr__", "_repr_html_", "__getattr__")})
 _put(Prepared, __getattr__=refusal("a prepared statement", PREPARED))
 _put(Schema, __getattr__=refusal("a schema", SCHEMA, "the type of a column is schema['{name}']"))

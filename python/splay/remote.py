@@ -9,6 +9,7 @@
 Needs pyarrow and nothing else that isn't in Python's standard library; the compiled module is not used.
 """
 
+import dataclasses
 import datetime
 import decimal
 import http.client
@@ -24,9 +25,10 @@ import pyarrow.ipc
 
 from splay import errors, subscription
 from splay._ack import Ack
-from splay._elsewhere import DATABASE, TABLES, refusal
+from splay._elsewhere import DATABASE, PREPARED, TABLES, refusal
 from splay._answers import AnswerMethods, TableMethods, dropped
 from splay._html import SHOWN_TABLES, database_html, table_html
+from splay._shown import database_text, order_text, size_text, span_of, table_text
 from splay._http import Address, Connections, broken_as_unreachable
 from splay.subscription import Subscription
 from splay.writer import (
@@ -175,7 +177,19 @@ class Client:
     def _ipython_key_completions_(self) -> list[str]:
         return self.tables()
 
-    __iter__ = None
+    def __iter__(self) -> Iterator[str]:
+        """Names of its tables, sorted."""
+        return iter(self.tables())
+
+    def prepare(self, statement: str) -> "RemotePrepared":
+        """A statement that is run many times with other values for its placeholders. The server is asked when it runs.
+
+        Parameters
+        ----------
+        statement
+            A query, with ``$1``, ``$2`` or ``$name`` for the values.
+        """
+        return RemotePrepared(self, statement)
 
     def _get(self, path: str) -> Any:
         """What a path of the server says, of JSON."""
@@ -363,14 +377,17 @@ class Client:
         )
         return Subscription(self._address, request)
 
-    def _repr_html_(self) -> str:
-        """The tables, for a notebook; only the address if the server doesn't answer."""
+    def _tables(self) -> tuple[list[tuple[str, str, str]], int]:
+        """Name, rows and dates of the tables that are shown, and how many there are; what failed if the server doesn't answer."""
         try:
             tables = sorted(self._get("/tables"), key=lambda table: str(table["name"]))
-            lines = [(table["name"], f"{table['rows']:,} rows", _dates(table)) for table in tables[:SHOWN_TABLES]]
+            lines = [(str(table["name"]), size_text(table["rows"], None, None), _dates(table)) for table in tables[:SHOWN_TABLES]]
+            return lines, len(tables)
         except (errors.Error, LookupError, TypeError, ValueError) as error:
-            lines = [(type(error).__name__, str(error), "")]
-        return database_html("splay.Client", self.url, lines)
+            return [(type(error).__name__, str(error), "")], 1
+
+    def _repr_html_(self) -> str:
+        return database_html("splay.Client", self.url, self._tables()[0])
 
     if not TYPE_CHECKING:
         __getattr__ = refusal("a client", {**DATABASE, "load": "write(name, frame), or splay load where the server is"}, TABLES)
@@ -386,7 +403,38 @@ class Client:
         self.close()
 
     def __repr__(self) -> str:
-        return f"Client({self.url!r})"
+        lines, count = self._tables()
+        return database_text("Client", self.url, lines, count - len(lines))
+
+
+class RemotePrepared:
+    """A statement to be run with values, made by :meth:`Client.prepare`."""
+
+    def __init__(self, client: Client, text: str):
+        self.text: str = text
+        """The statement."""
+        self._client = client
+
+    def run(self, params: Sequence[Any] | Mapping[str, Any] | None = None) -> "RemoteAnswer":
+        """Run it; as :meth:`Client.sql` in all but the text."""
+        return self._client.sql(self.text, params)
+
+    if not TYPE_CHECKING:
+        __getattr__ = refusal("a prepared statement", PREPARED)
+
+
+@dataclasses.dataclass(frozen=True)
+class RemotePartition:
+    """Rows of one date, as a server counts them."""
+
+    date: datetime.date
+    """The date, in the table's time zone."""
+    rows: int
+    """Its rows, those in memory among them."""
+    segments: int
+    """Its segments."""
+    bytes: int
+    """Bytes of those and their indexes."""
 
 
 class RemoteTable(TableMethods):
@@ -415,6 +463,16 @@ class RemoteTable(TableMethods):
         """Bytes of all segments and indexes."""
         self.dates: tuple[str, str] | None = (description["first_date"], description["last_date"]) if description["first_date"] else None
         """First and last date, None of a table without rows."""
+        self._partition_count: int | None = description.get("partitions")
+
+    @property
+    def partitions(self) -> list[RemotePartition]:
+        """Partitions by date, as the server has them now; of more than 1,000 the newest. ``AccessError`` if the user may not read the whole table."""
+        path = f"/tables/{urllib.parse.quote(self.name, safe='')}/storage"
+        return [
+            RemotePartition(datetime.date.fromisoformat(one["date"]), one["rows"], one["segments"], one["bytes"])
+            for one in reversed(self.database._get(path)["partitions"])
+        ]
 
     def rename(self, name: str) -> "RemoteTable":
         """Give the table another name, by one commit, and give the table of that name.
@@ -462,13 +520,16 @@ class RemoteTable(TableMethods):
 
         self._change("ALTER TABLE", f"PARTITION BY {identifier(period)}")
 
+    def _facts(self) -> list[str]:
+        """Rows and order, as the server told them."""
+        return [size_text(self.rows, self._partition_count, self.dates), order_text(self.time, self.symbol, self.key)]
+
     def __repr__(self) -> str:
-        return f"<splay.RemoteTable {self.name!r} of {self.rows:,} rows: {', '.join(self.columns)}>"
+        return table_text(f'splay.RemoteTable "{self.name}": {", ".join(self._facts())}', self.frame())
 
     def _repr_html_(self) -> str:
-        facts = [f"{self.rows:,} rows", f"{self.bytes:,} bytes", f"time {self.time}", f"symbol {self.symbol}"]
-        facts += [f"dates from {self.dates[0]} to {self.dates[1]}"] if self.dates else []
-        return table_html("splay.RemoteTable", self.name, facts, self.columns)
+        told = [] if self.bytes is None else [f"{self.bytes:,} bytes"]
+        return table_html("splay.RemoteTable", self.name, [*self._facts(), *told], self.frame())
 
 
 class RemoteAnswer(AnswerMethods):
@@ -551,9 +612,9 @@ class RemoteAnswer(AnswerMethods):
             self._response.close()
             self._connection.close()
 
-    def __repr__(self) -> str:
-        state = "its rows were read" if self._is_consumed else "its rows are unread"
-        return f"<splay.RemoteAnswer of {len(self.columns)} columns: {', '.join(self.columns)}; {state}>"
+    @property
+    def _was_read(self) -> bool:
+        return self._is_consumed
 
     def _batches(self) -> Iterator[pyarrow.RecordBatch]:
         try:
@@ -628,7 +689,7 @@ class HttpTransport:
 
 
 def _dates(document: Mapping[str, Any]) -> str:
-    return f"{document['first_date']} to {document['last_date']}" if document["first_date"] else "no dates"
+    return span_of(document["first_date"], document["last_date"]) if document["first_date"] else "no dates"
 
 
 def _ack(body: bytes) -> Ack:

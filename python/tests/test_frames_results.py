@@ -130,14 +130,19 @@ def test_memory_limits_hold(tmp_path):
 def test_frames_show_themselves_without_running(market):
     trade = market["trade"]
     text = repr(trade)
-    assert text.startswith("<splay.Frame of 6 columns, 400 rows, dates 2024-01-02 to 2024-01-02, in the order of the table>")
+    assert text.startswith("<splay.Frame of 6 columns, 400 rows in 1 partition, 2024-01-02, ordered by symbol, time>")
     assert "float64" in text
     shown = text.splitlines()
     assert len(shown) == 3 + 5 + 1 + 5
     rows = trade.fetchall()
     assert all(str(rows[place][3]) in shown[3 + place] and str(rows[-5 + place][3]) in shown[9 + place] for place in range(5))
     filtered = repr(trade[trade.price > 0])
-    assert "not run yet" in filtered and "WHERE price > 0" in filtered
+    assert "not run yet" in filtered and "WHERE price > 0" in filtered and "float64" in filtered
+    some = repr(trade[["time", "price"]])
+    assert (
+        some.startswith("<splay.Frame of 2 columns, 400 rows in 1 partition, 2024-01-02, ordered by symbol, time>")
+        and str(rows[-1][2]) in some
+    )
     assert "sorted by price" in repr(trade.sort("price"))
     wide = trade.with_columns(*(splay.lit(n).alias(f"c{n}") for n in range(20)))
     assert "…" in repr(wide)
@@ -148,18 +153,52 @@ def test_frames_show_themselves_without_running(market):
 
 
 def test_databases_and_answers_show_themselves(market):
-    assert "trade  400 rows  2024-01-02 to 2024-01-02" in repr(market)
+    assert "trade  400 rows  2024-01-02" in repr(market).splitlines()[2] and list(market) == ["quote", "trade"]
     assert "quote" in market._repr_html_()
     assert "trade" in market and "TRADE" in market and "nope" not in market
     with pytest.raises(splay.NoSuchTableError):
         market["nope"]
-    shown = market.table("trade")._repr_html_()
-    assert "400 rows" in shown and "1 dates from 2024-01-02" in shown and "<td>float64</td>" in shown
+    table, rows = market.table("trade"), market["trade"].fetchall()
+    title = "400 rows in 1 partition, 2024-01-02, ordered by symbol, time"
+    assert (
+        repr(table).startswith(f'<splay.Table "trade": {title}>\ntime ') and f"trade: {title}, {table.bytes:,} bytes" in table._repr_html_()
+    )
+    for shown in (repr(table), table._repr_html_()):
+        assert "float64" in shown and str(rows[0][2]) in shown and str(rows[-1][2]) in shown
     answer = market.sql("select time, price from trade")
-    assert "price" in answer._repr_html_() and "unread" in repr(answer)
+    assert "price" in answer._repr_html_() and "unread" in answer._repr_html_()
+    assert repr(answer).startswith("<splay.Answer of 2 columns; its rows are unread: .df()")
+    assert [line.split() for line in repr(answer).splitlines()[1:]] == [["time", "price"], ["timestamp", "float64"]]
     assert answer.head(3).num_rows == 3
     with pytest.raises(splay.ConsumedError):
         answer.fetchall()
+    assert repr(answer).startswith("<splay.Answer of 2 columns; its rows were read>")
+    assert repr(market.sql("select 1 as x")).startswith("<splay.Answer of 1 column;")
+
+
+def test_reference_tables_and_small_ones_show_themselves(market):
+    market.sql("CREATE TABLE venue (mic SYMBOL, city TEXT, PRIMARY KEY (mic))").fetchall()
+    market.sql("INSERT INTO venue VALUES ('XNYS', 'New York')").fetchall()
+    assert repr(market.table("venue")).splitlines() == [
+        '<splay.Table "venue": 1 row, reference table, key (mic)>',
+        "mic     city",
+        "symbol  text",
+        "XNYS    New York",
+    ]
+    assert "1 row, reference table, key (mic)" in repr(market["venue"]) and "venue  1 row " in repr(market)
+    rows = frame_day.trades(3).append_column("at", pa.array(range(3)))
+    market.write("three", rows.append_column("later", rows["time"].cast(pa.int64())))
+    assert len(repr(market.table("three")).splitlines()) == 3 + 3
+
+
+def test_a_frame_that_cannot_be_read_says_why(tmp_path):
+    frame_day_file = tmp_path / "gone.parquet"
+    pq.write_table(frame_day.trades(), frame_day_file)
+    frame = splay.scan(frame_day_file)
+    frame_day_file.unlink()
+    for shown in (repr(frame), repr(frame.bars("1m")), frame._repr_html_()):
+        assert "NoMatchError: " in shown or "StatementError: " in shown
+        assert "gone.parquet" in shown
 
 
 def test_a_damaged_table_does_not_hide_the_others(market):

@@ -30,7 +30,9 @@ def test_a_table_says_what_it_is(db, table):
         (dt.date(2024, 1, 3), 1, 1),
     ]
     assert sum(p.bytes for p in partitions) == table.bytes
-    assert repr(table) == '<splay.Table "Trade": 4 rows in 2 partitions, ordered by sym, time>'
+    shown = repr(table).splitlines()
+    assert shown[0] == '<splay.Table "Trade": 4 rows in 2 partitions, 2024-01-02 to 2024-01-03, ordered by sym, time>'
+    assert shown[2].split() == ["timestamp", "symbol", "float64", "int64", "date"] and len(shown) == 3 + 4
 
 
 def test_columns_are_added_and_widened(db, table, trades):

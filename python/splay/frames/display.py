@@ -5,6 +5,10 @@ import html
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from splay._shown import counted
+from splay._types import type_name
+from splay.errors import Error
+
 if TYPE_CHECKING:
     from splay.frames.frame import Frame
 
@@ -12,8 +16,9 @@ ROWS = 5
 """Rows that are shown of each end."""
 COLUMNS = 12
 """Columns that are shown; the middle of more is left out."""
-TEXT = 32
-"""Characters that are shown of a value."""
+TEXT = 36
+"""Characters that are shown of a value: an instant with its nanoseconds and zone has 35."""
+NOT_RUN = "not run yet: .df(), .pl(), .to_arrow(), .head().df()"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,22 +41,43 @@ class Preview:
 
 def text_of(frame: "Frame") -> str:
     """A frame as text."""
-    shown = preview(frame)
-    title = f"<splay.Frame of {', '.join(_facts(frame))}>"
-    if shown is None:
-        run = "not run yet: .df(), .pl(), .to_arrow(), .head().df()"
-        return "\n".join([title, f"columns: {', '.join(_some(frame.columns))}", frame.sql(), run])
-    return f"{title}\n{table_text(shown.names, shown.types, shown.rows)}"
+    return f"<splay.Frame of {', '.join(_facts(frame))}>{rows_text(frame)}"
+
+
+def rows_text(frame: "Frame") -> str:
+    """Types and a few rows of a frame below its title; the statement if finding rows could read many, or why there are none."""
+    try:
+        shown = preview(frame)
+        if shown is not None:
+            return "\n" + table_text(shown.names, shown.types, shown.rows)
+        types = table_text(*_planned(frame), [])
+        return "\n".join(["", types, frame.sql(), NOT_RUN])
+    except Error as error:
+        return "\n".join(["", f"columns: {', '.join(_some(frame.columns))}", frame.sql(), f"{type(error).__name__}: {error}"])
 
 
 def html_of(frame: "Frame") -> str:
     """A frame for a notebook."""
-    shown = preview(frame)
-    title = f"<b>splay.Frame</b> of {html.escape(', '.join(_facts(frame)))}"
-    if shown is None:
-        columns = ", ".join(html.escape(name) for name in _some(frame.columns))
-        return f"<div>{title}<br>{columns}<pre>{html.escape(frame.sql())}</pre>not run yet</div>"
-    return f"<div>{title}{table_html(shown.names, shown.types, shown.rows)}</div>"
+    return f"<div><b>splay.Frame</b> of {html.escape(', '.join(_facts(frame)))}{rows_html(frame)}</div>"
+
+
+def rows_html(frame: "Frame") -> str:
+    """The same as :func:`rows_text`, as HTML."""
+    try:
+        shown = preview(frame)
+        if shown is not None:
+            return table_html(shown.names, shown.types, shown.rows)
+        types = table_html(*_planned(frame), [])
+        return f"{types}<pre>{html.escape(frame.sql())}</pre>{html.escape(NOT_RUN)}"
+    except Error as error:
+        columns = ", ".join(_some(frame.columns))
+        return f"<br>{html.escape(columns)}<pre>{html.escape(frame.sql())}</pre>{type(error).__name__}: {html.escape(str(error))}"
+
+
+def _planned(frame: "Frame") -> tuple[list[str], list[str]]:
+    """Names and types of the columns by the plan of the statement alone; the first rows of some statements are known when all are."""
+    rows = frame._source.sql(f"DESCRIBE {frame.sql()}").fetchall()
+    return [row[0] for row in rows], [row[1] for row in rows]
 
 
 def preview(frame: "Frame") -> Preview | None:
@@ -64,38 +90,41 @@ def preview(frame: "Frame") -> Preview | None:
     if query.items is not None and any(item.node.kind for item in query.items):
         return None
     answer = frame.head(ROWS + 1).run()
-    names, types, first = list(answer.columns), [str(kind) for kind in answer.schema.types], answer.fetchall()
+    names, types, first = list(answer.columns), [type_name(kind) for kind in answer.schema.types], answer.fetchall()
     if len(first) <= ROWS:
         return Preview(names, types, first, [], True)
-    count = _rows(frame)
+    count = _known_rows(frame)
     if count is None:
         return Preview(names, types, first[:ROWS], [], False)
     start = max(ROWS, count - ROWS)
     return Preview(names, types, first[:ROWS], frame[start:count].run().fetchall(), start == ROWS)
 
 
-def _rows(frame: "Frame") -> int | None:
-    """How many rows a table has, which is known without reading any."""
+def _table(frame: "Frame") -> Any:
+    """The table of which the frame has all rows, None if there is none."""
     query = frame._query
-    if query.relation.table is None or query.is_cut:
+    is_whole = query == dataclasses.replace(type(query)(query.relation), items=query.items)
+    if query.relation.table is None or not is_whole or any(item.node.kind for item in query.items or ()):
         return None
-    return int(frame._source.table(query.relation.table).rows)  # type: ignore[attr-defined]
+    return frame._source.table(query.relation.table)  # type: ignore[attr-defined]
+
+
+def _known_rows(frame: "Frame") -> int | None:
+    """How many rows a frame of all rows of a table has, which is known without reading any."""
+    table = _table(frame)
+    return None if table is None else table.rows
 
 
 def _facts(frame: "Frame") -> list[str]:
-    """What is said of a frame: columns, and of a table rows, dates and order."""
-    query = frame._query
-    facts = [f"{len(frame.columns)} columns"]
-    if query.relation.table is not None and query == type(query)(query.relation):
-        table: Any = frame._source.table(query.relation.table)  # type: ignore[attr-defined]
-        dates = table.dates if hasattr(table, "dates") else _ends([partition.date for partition in table.partitions])
-        facts.append(f"{table.rows:,} rows")
-        facts += [f"dates {dates[0]} to {dates[1]}"] if dates else []
-    return [*facts, *([order] if (order := _order(frame)) else [])]
-
-
-def _ends(dates: Sequence[Any]) -> tuple[Any, Any] | None:
-    return (min(dates), max(dates)) if dates else None
+    """What is said of a frame: columns, of all rows of a table what that says of itself, of others the order if there is one."""
+    columns, order = counted(len(frame.columns), "column"), _order(frame)
+    try:
+        table = _table(frame)
+    except Error:
+        # It is gone or damaged, which the rows below say.
+        table = None
+    told = table._facts() if table is not None else [order] if order else []
+    return [columns, *told]
 
 
 def _order(frame: "Frame") -> str:

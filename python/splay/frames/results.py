@@ -143,7 +143,7 @@ class Results:
 
     @property
     def dtypes(self) -> dict[str, str]:
-        """Types of the columns, by SplayDB's names on a local database and Arrow's on a server. No row is read.
+        """Types of the columns, by SplayDB's names, and Arrow's for types that tables don't have. No row is read.
 
         >>> trade.select("time", "price").dtypes
         {'time': 'timestamp', 'price': 'float64'}

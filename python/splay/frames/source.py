@@ -9,6 +9,7 @@ import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
+from splay._types import type_name
 from splay.errors import Error, FrameError, NoSuchTableError
 from splay.frames.nodes import Column, Node, Operation
 from splay.frames.query import Query
@@ -162,7 +163,7 @@ def in_words_of_frames(error: BaseException | None) -> None:
 def columns_of(source: Source, statement: str) -> tuple[list[str], list[str]]:
     """Names and types of the columns of a statement's answer."""
     with source.sql(statement) as answer:
-        return list(answer.columns), [str(kind) for kind in answer.schema.types]
+        return list(answer.columns), [type_name(kind) for kind in answer.schema.types]
 
 
 def _likeliest(names: Sequence[str], likely: Sequence[str]) -> str | None:

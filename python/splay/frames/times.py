@@ -360,7 +360,7 @@ class TimeVerbs:
         """The time with the label of a zone: one without is taken as UTC."""
         frame = self._frame()
         kind = frame.select(name).dtypes[name].lower()
-        has_zone = kind == "timestamp" or "tz=" in kind or "utc" in kind or '"' in kind
+        has_zone = kind == "timestamp" or '"' in kind
         return col(name) if has_zone else col(name).cast(datetime.datetime)
 
     def _one_of(self, name: str | None, likely: Sequence[str], what: str) -> str:
