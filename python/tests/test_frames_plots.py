@@ -3,6 +3,7 @@
 import math
 import os
 import pathlib
+import re
 
 import frame_day
 import matplotlib
@@ -110,6 +111,112 @@ def test_spreads(db, saved):
     assert saved(axes, "spread") > 5_000
 
 
+QUOTES = {
+    "Bid_Price": ("Offer_Price", ["Time", "Symbol", "Bid_Price", "Bid_Size", "Offer_Price", "Offer_Size"]),
+    "bid_px": ("ask_px", ["time", "symbol", "bid_px", "ask_px", "bid_sz", "ask_sz"]),
+    "bid": ("ask", ["time", "symbol", "bid", "ask", "bid_price_avg"]),
+    "best_bid_price": ("best_offer_price", ["time", "symbol", "best_bid_price", "best_offer_price"]),
+    "bid_px_00": ("ask_px_00", ["time", "symbol", "bid_px_01", "bid_px_00", "ask_px_00", "ask_px_01"]),
+    "b1p": ("a1p", ["time", "symbol", "b1p", "b2p", "a1p", "a2p"]),
+}
+
+
+@pytest.mark.parametrize("bid", QUOTES)
+def test_spreads_find_the_columns_of_quotes_and_books(tmp_path, bid):
+    ask, names = QUOTES[bid]
+    at = [frame_day.START // 1000 + 60_000_000 * n for n in range(3)]
+    rows = {name: [0.0, 0.0, 0.0] for name in names} | {names[0]: pa.array(at, pa.timestamp("us")), names[1]: ["A"] * 3}
+    pq.write_table(pa.table(rows | {bid: [1.0, 2.0, 3.0], ask: [1.5, 2.25, 3.0]}), tmp_path / "quotes.parquet")
+    quotes = splay.scan(tmp_path / "quotes.parquet")
+    drawn = quotes.plot.spread().lines[0]
+    assert list(drawn.get_ydata()) == [0.5, 0.25, 0.0]
+    assert list(quotes.plot.spread(ask, bid).lines[0].get_ydata()) == [-0.5, -0.25, 0.0]
+    pyplot.close("all")
+
+
+def test_spreads_of_books_are_those_of_the_best_level(db):
+    drawn = db["book"].plot.spread(points=10_000).lines[0]
+    assert all(round(value, 6) == 0.02 for value in drawn.get_ydata())
+    pyplot.close("all")
+    with pytest.raises(splay.FrameError, match=r"which column is the ask\? ask='...'; there are time, symbol, price"):
+        db["trade"].plot.spread()
+    with pytest.raises(splay.FrameError, match=r"which column is the bid\?.*bid_px, ask, date, bid_price"):
+        db["quote"].rename({"bid": "bid_px"}).with_columns(bid_price=splay.col("ask")).plot.spread()
+
+
+def test_candles_of_a_frame_of_bars_are_joined_to_wider_ones(db, saved):
+    one = db["trade"].filter(splay.col("symbol") == "A")
+    expected = one.bars("1h").sort("time").to_arrow()
+    for bars in (one.bars("10m"), one.bars("10m", fill="null"), one.bars("10m").rename({"open": "Open", "close": "Close"})):
+        figure = bars.plot.interactive.candles("1h")
+        assert [list(figure.data[0][part]) for part in ("open", "high", "low", "close")] == [
+            expected[part].to_pylist() for part in ("open", "high", "low", "close")
+        ]
+    as_they_are = one.bars("10m").plot.candles()
+    assert len(as_they_are.patches) == len(one.bars("10m"))
+    assert saved(as_they_are, "candles-of-bars") > 3_000
+    many = one.bars("1m").plot.candles()
+    assert len(one.bars("1m")) > 150 >= len(many.patches)
+    pyplot.close("all")
+    with pytest.raises(splay.FrameError, match="candles are of one symbol"):
+        db["trade"].bars("10m").plot.candles("1h")
+
+
+def test_candles_can_be_seen_however_few_there_are(tmp_path, saved):
+    # Two trades of one price a second apart, and one an hour later: candles of a second in a chart of an hour.
+    at = [frame_day.START // 1000 + 1_000_000 * second for second in (0, 1, 3_600)]
+    rows = {"time": pa.array(at, pa.timestamp("us")), "symbol": ["A"] * 3, "price": [1.0, 2.0, 1.0], "size": [1, 1, 1]}
+    pq.write_table(pa.table(rows), tmp_path / "few.parquet")
+    axes = splay.scan(tmp_path / "few.parquet").plot.candles("1s")
+    assert min(patch.get_linewidth() for patch in axes.patches) > 4.5
+    # None lies on the frame of the axes.
+    assert axes.get_ylim()[0] < 1.0 and axes.get_ylim()[1] > 2.0
+    assert saved(axes, "candles-few") > 1_000
+
+
+def test_dense_candles_are_not_widened(db):
+    axes = db["trade"].filter(splay.col("symbol") == "A").plot.candles("10s")
+    assert {patch.get_linewidth() for patch in axes.patches} == {0.6}
+    pyplot.close(axes.figure)
+
+
+def test_depths_are_of_one_exchange(db):
+    book = db["book"]
+    twice = splay.concat([book.with_columns(exchange=splay.lit(name)) for name in ("FTX", "BITSTAMP")])
+    with pytest.raises(splay.FrameError, match=re.escape("a depth is of one exchange: filter the frame first, frame[frame['exchange'] == 'BITSTAMP']")):
+        twice.plot.depth()
+    assert twice.filter(exchange="FTX").plot.depth("2024-01-02 18:00").get_title(loc="left").startswith("A FTX 2024-01-02 1")
+    pyplot.close("all")
+
+
+def test_columns_without_a_place_on_an_axis_are_refused(db):
+    trade = db["trade"]
+    draws = {
+        "a histogram is of": lambda: trade.plot.histogram("side"),
+        "a heat map is of": lambda: trade.plot.heatmap("time", "side"),
+        "a line is of": lambda: trade.plot.line("side"),
+    }
+    for what, draw in draws.items():
+        with pytest.raises(splay.FrameError, match=rf"{what} numbers or times, and 'side' has the type symbol: frame.group_by\('side'\)"):
+            draw()
+    with pytest.raises(splay.FrameError, match="'symbol' has the type symbol"):
+        trade.plot.interactive.histogram("symbol")
+
+
+def test_one_value_has_a_cell_that_can_be_seen(db, saved):
+    one = db["trade"].limit(1)
+    axes = one.plot.heatmap("time", "price")
+    cells = axes.collections[0]
+    assert cells.get_array().shape == (1, 1) and cells.get_array().sum() == 1
+    (left, bottom), (right, top) = cells.get_coordinates()[0, 0], cells.get_coordinates()[1, 1]
+    price = one.price.item()
+    assert bottom < price < top and right - left == pytest.approx(1 / 86_400, rel=0.01)
+    assert saved(axes, "heatmap-of-one") > 1_000
+    bar = one.plot.histogram("price").patches
+    assert [(patch.get_x(), patch.get_width(), patch.get_height()) for patch in bar] == [(price - 0.5, 1.0, 1)]
+    pyplot.close("all")
+
+
 def test_depths(db, saved):
     axes = db["book"].plot.depth("2024-01-02 18:00", zone=NEW_YORK)
     assert [line.get_label() for line in axes.lines] == ["bids", "asks"]
@@ -193,10 +300,17 @@ def test_frames_without_rows_are_drawn_empty(db, saved):
         [none.plot.line("price"), none.plot.candles(), none.plot.histogram("price"), none.plot.heatmap("time", "price"),
          none.plot.intraday_volume()]
     ):
+        assert [text.get_text() for text in axes.texts] == ["no rows"]
         assert saved(axes, f"empty-{place}") > 1_000
+    early = db["book"].plot.depth("2023-01-01")
+    assert [text.get_text() for text in early.texts] == ["no rows"]
+    pyplot.close(early.figure)
+    full = db["trade"].plot.histogram("price")
+    assert not full.texts
+    pyplot.close(full.figure)
     shown = none.plot.interactive
     for draw in (lambda: shown.line("price"), shown.candles, lambda: shown.histogram("price"), lambda: shown.heatmap("time", "price"), shown.intraday_volume):
-        assert draw().to_json()
+        assert [note.text for note in draw().layout.annotations] == ["no rows"]
 
 
 def test_plots_draw_into_given_axes(db):

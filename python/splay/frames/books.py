@@ -115,6 +115,35 @@ def book_of(frame: "Frame") -> Book:
     )
 
 
+def best_price(frame: "Frame", side: str, name: str | None = None) -> "Expr":
+    """The best price of a side in frames of quotes and of books: the column of a name, or the one that is called as quotes and books call theirs.
+
+    Raises
+    ------
+    FrameError
+        If it isn't clear which one that is.
+    """
+    name = _quoted(frame, side) if name is None else frame._query.spelled(name)
+    kind = frame.select(name)._planned_types()[name]
+    return _elements(name, kind)[0] if _COUNT.search(kind) else col(name)
+
+
+def _quoted(frame: "Frame", side: str) -> str:
+    """The column of the best price of a side: ``bid``, ``Bid_Price``, ``best_bid_px``, or that of the best level."""
+    ranks: dict[int, list[str]] = {}
+    for name in frame.columns:
+        plain = re.sub("best_?", "", name.lower())
+        found = _part(plain)
+        if plain in SIDES[side]:
+            ranks.setdefault(-2, []).append(name)
+        elif found is not None and found[:2] == (side, "price"):
+            ranks.setdefault(-1 if found[2] is None else found[2], []).append(name)
+    likely = ranks[min(ranks)] if ranks else []
+    if len(likely) != 1:
+        raise FrameError(f"which column is the {side}? {side}='...'; there are {', '.join(frame.columns)}")
+    return likely[0]
+
+
 def _part(name: str) -> tuple[str, str, int | None] | None:
     """Side, value and number of level that a column's name says."""
     words, numbers = re.findall(r"[a-z]+", name.lower()), re.findall(r"\d+", name)

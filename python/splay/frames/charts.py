@@ -5,6 +5,7 @@ points as can be seen. :mod:`splay.frames.matplotlib_charts` and :mod:`splay.fra
 import dataclasses
 import datetime
 import math
+import re
 import zoneinfo
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,12 @@ if TYPE_CHECKING:
     from splay.frames.expr import Expr
     from splay.frames.frame import Frame
 
+OHLC = ("open", "high", "low", "close")
+"""Columns of a frame of bars."""
+VENUE_NAMES = ("exchange", "venue", "mic")
+"""Columns that are taken for where the book of a row is."""
+MEASURED = r"u?int\d|float|decimal|bool|timestamp"
+"""Types whose values have a place on an axis."""
 CANDLES = 150
 """Candles of a chart."""
 SERIES = 12
@@ -43,6 +50,11 @@ class Series:
 class Lines:
     """Lines over time."""
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to draw."""
+        return all(len(series.times) == 0 for series in self.series)
+
     series: list[Series]
     y_label: str
     title: str
@@ -53,6 +65,11 @@ class Lines:
 @dataclasses.dataclass(frozen=True)
 class Candles:
     """Bars of prices. Times are nanoseconds since 1970."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to draw."""
+        return len(self.times) == 0
 
     times: Any
     open: Any
@@ -76,6 +93,11 @@ class Bars:
     is_clock: bool
     """Whether places are hours of a day."""
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to draw."""
+        return len(self.lefts) == 0
+
 
 @dataclasses.dataclass(frozen=True)
 class Cells:
@@ -91,6 +113,11 @@ class Cells:
     zone: str
     is_logarithmic: bool
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to draw."""
+        return not self.counts.any()
+
 
 @dataclasses.dataclass(frozen=True)
 class Depth:
@@ -104,6 +131,11 @@ class Depth:
     y_label: str
     title: str
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to draw."""
+        return len(self.bid_prices) + len(self.ask_prices) == 0
+
 
 class Charts:
     """Makes charts of a frame."""
@@ -115,6 +147,8 @@ class Charts:
         """Columns over time."""
         if not columns:
             raise FrameError("say which columns are drawn: frame.plot.line('price')")
+        for name in columns:
+            self._check_numbers(name, "a line is of")
         clock = self._frame._time(time)
         every = self._width(clock, points)
         keys = [] if by is None else [self._frame._query.spelled(by)]
@@ -136,17 +170,33 @@ class Charts:
         """Bars of one symbol."""
         symbol = self._one_symbol("candles are")
         clock = self._frame._time(None)
-        every = self._width(clock, CANDLES) if every is None else every
-        bars = self._frame.bars(every, [], price=price, size=size, zone=zone).sort(clock).to_arrow()
-        values = {name: _floats(bars, name) for name in ("open", "high", "low", "close")}
-        title = f"{symbol or ''} {_spelled(every)}".strip()
+        made = self._made_bars() if price is None else None
+        if every is None and not (made is not None and len(made) <= CANDLES):
+            every = self._width(clock, CANDLES)
+        if made is None:
+            made = self._frame.bars(every, [], price=price, size=size, zone=zone)
+        elif every is not None:
+            made = made.bucket(every, [], time=clock, zone=zone).agg(
+                open=col("open").first(), high=col("high").max(), low=col("low").min(), close=col("close").last()
+            )
+        bars = made.sort(clock).to_arrow()
+        values = {name: _floats(bars, name) for name in OHLC}
+        title = " ".join(part for part in (symbol, None if every is None else _spelled(every)) if part)
         return Candles(times=_times(bars.column(clock)), **values, y_label=price or "price", title=title, zone=zone)
+
+    def _made_bars(self) -> "Frame | None":
+        """The frame's bars, if it has some: those with values."""
+        names = {name.lower(): name for name in self._frame.columns}
+        if not all(part in names for part in OHLC):
+            return None
+        clock = self._frame._time(None)
+        return self._frame.drop_nulls(*(names[part] for part in OHLC)).select(clock, **{part: col(names[part]) for part in OHLC})
 
     def histogram(self, column: str, bins: int) -> Bars:
         """How many rows have which values of a column."""
         _positive(bins, "bins")
-        frame = self._frame.select(x=self._axis(column))
-        frame, (low, width) = _cut(frame, "x", bins)
+        frame = self._frame.select(x=self._axis(column, "a histogram is of"))
+        frame, low, width, bins = _cut(frame, "x", bins, self._is_time(column))
         rows = frame.group_by(place=_place("x", low, width)).agg(count()).to_arrow()
         heights = _counted(rows, bins)
         shown = [place for place in range(bins) if heights[place]]
@@ -158,14 +208,14 @@ class Charts:
 
         for many in bins:
             _positive(many, "bins")
-        frame = self._frame.select(x=self._axis(x), y=self._axis(y))
-        frame, (left, across) = _cut(frame, "x", bins[0])
-        frame, (bottom, up) = _cut(frame, "y", bins[1])
+        frame = self._frame.select(x=self._axis(x, "a heat map is of"), y=self._axis(y, "a heat map is of"))
+        frame, left, across, columns = _cut(frame, "x", bins[0], self._is_time(x))
+        frame, bottom, up, lines = _cut(frame, "y", bins[1], self._is_time(y))
         # One whole number for both places: groups of one key are found faster.
-        place = _place("x", left, across) * (bins[1] + 1) + _place("y", bottom, up)
+        place = _place("x", left, across) * (lines + 1) + _place("y", bottom, up)
         rows = frame.group_by(place=place).agg(count()).to_arrow()
-        cells = _counted(rows, bins[0], bins[1]).T
-        edges = left + across * numpy.arange(bins[0] + 1), bottom + up * numpy.arange(bins[1] + 1)
+        cells = _counted(rows, columns, lines).T
+        edges = left + across * numpy.arange(columns + 1), bottom + up * numpy.arange(lines + 1)
         return Cells(*edges, cells, x, y, self._is_time(x), self._is_time(y), zone, logarithmic)
 
     def intraday_volume(self, every: Any, size: str | None, zone: str) -> Bars:
@@ -186,6 +236,7 @@ class Charts:
 
         frame, book = self._frame, book_of(self._frame)
         symbol, clock = self._one_symbol("a depth is"), frame._time(None)
+        venue = self._one(next((name for name in frame.columns if name.lower() in VENUE_NAMES), None), "a depth is")
         shown = book.count if levels is None else levels
         columns = {
             f"{side}_{value}_{place}": level
@@ -203,7 +254,12 @@ class Charts:
             )
             there = numpy.isfinite(prices) & numpy.isfinite(sizes)
             sides |= {f"{side}_prices": prices[there], f"{side}_sizes": numpy.cumsum(sizes[there])}
-        return Depth(**sides, x_label="price", y_label="size up to the price", title=f"{symbol or ''} {stood}".strip())
+        return Depth(
+            **sides,
+            x_label="price",
+            y_label="size up to the price",
+            title=" ".join(str(part) for part in (symbol, venue, stood) if part is not None),
+        )
 
     # What charts ask first
 
@@ -217,19 +273,32 @@ class Charts:
         return datetime.timedelta(microseconds=_round_width(least) / 1_000)
 
     def _one_symbol(self, what: str) -> Any:
-        symbol = self._frame.symbol_column
-        if symbol is None:
+        return self._one(self._frame.symbol_column, what)
+
+    def _one(self, column: str | None, what: str) -> Any:
+        """The only value of a column that tells series apart, None without rows or such a column."""
+        if column is None:
             return None
-        found = self._frame.select(symbol).unique().limit(2).fetchall()
+        found = self._frame.select(column).unique().sort(column).limit(2).fetchall()
         if len(found) > 1:
-            raise FrameError(f"{what} of one symbol: filter the frame first, frame[frame.{symbol} == {found[0][0]!r}]")
+            raise FrameError(f"{what} of one {column.lower()}: filter the frame first, frame[frame[{column!r}] == {found[0][0]!r}]")
         return found[0][0] if found else None
 
     def _is_time(self, name: str) -> bool:
         return self._frame.select(name).dtypes[self._frame._query.spelled(name)].lower().startswith("timestamp")
 
-    def _axis(self, name: str) -> "Expr":
+    def _check_numbers(self, name: str, what: str) -> None:
+        """Refuse a column of texts, lists and the like, which has no place on an axis."""
+        spelled = self._frame._query.spelled(name)
+        kind = self._frame.select(spelled)._planned_types()[spelled]
+        if not re.match(MEASURED, kind):
+            raise FrameError(
+                f"{what} numbers or times, and {spelled!r} has the type {kind}: frame.group_by({spelled!r}).count() counts its values"
+            )
+
+    def _axis(self, name: str, what: str) -> "Expr":
         """A column as a number; of times nanoseconds since 1970."""
+        self._check_numbers(name, what)
         value = col(self._frame._query.spelled(name))
         kind = self._frame.select(name).dtypes[value.name].lower()
         if not kind.startswith("timestamp"):
@@ -237,15 +306,23 @@ class Charts:
         return value.cast("int64") if kind == "timestamp" else value.dt.epoch("ns")
 
 
-def _cut(frame: "Frame", name: str, bins: int) -> "tuple[Frame, tuple[float, float]]":
-    """Where the values of a column begin, and the width of so many bins of them; without rows whose value isn't finite."""
+def _cut(frame: "Frame", name: str, bins: int, is_time: bool) -> "tuple[Frame, float, float, int]":
+    """Rows whose value of a column is finite, where those values begin, and the width and number of bins of them.
+
+    Values that are all the same have one bin around them, of a second or of 1.
+    """
     value = col(name)
     low, high = frame.select(low=value.min(), high=value.max()).fetchall()[0]
     if low is not None and not (math.isfinite(low) and math.isfinite(high)):
         # NaN and infinities are the least and greatest values: where those are finite all are.
         frame = frame.filter(value.is_finite())
         low, high = frame.select(low=value.min(), high=value.max()).fetchall()[0]
-    return frame, (0.0, 1.0 / bins) if low is None else (low, (high - low) / bins or 1.0)
+    if low is None:
+        return frame, 0.0, 1.0 / bins, bins
+    if low == high:
+        width = float(UNITS["s"][1]) if is_time else 1.0
+        return frame, low - width / 2, width, 1
+    return frame, low, (high - low) / bins, bins
 
 
 def _place(name: str, low: float, width: float) -> "Expr":

@@ -50,7 +50,7 @@ def rows_text(frame: "Frame") -> str:
         shown = preview(frame)
         if shown is not None:
             return "\n" + table_text(shown.names, shown.types, shown.rows)
-        types = table_text(*_planned(frame), [])
+        types = table_text(list(planned := frame._planned_types()), list(planned.values()), [])
         return "\n".join(["", types, frame.sql(), NOT_RUN])
     except Error as error:
         return "\n".join(["", f"columns: {', '.join(_some(frame.columns))}", frame.sql(), f"{type(error).__name__}: {error}"])
@@ -67,17 +67,11 @@ def rows_html(frame: "Frame") -> str:
         shown = preview(frame)
         if shown is not None:
             return table_html(shown.names, shown.types, shown.rows)
-        types = table_html(*_planned(frame), [])
+        types = table_html(list(planned := frame._planned_types()), list(planned.values()), [])
         return f"{types}<pre>{html.escape(frame.sql())}</pre>{html.escape(NOT_RUN)}"
     except Error as error:
         columns = ", ".join(_some(frame.columns))
         return f"<br>{html.escape(columns)}<pre>{html.escape(frame.sql())}</pre>{type(error).__name__}: {html.escape(str(error))}"
-
-
-def _planned(frame: "Frame") -> tuple[list[str], list[str]]:
-    """Names and types of the columns by the plan of the statement alone; the first rows of some statements are known when all are."""
-    rows = frame._source.sql(f"DESCRIBE {frame.sql()}").fetchall()
-    return [row[0] for row in rows], [row[1] for row in rows]
 
 
 def preview(frame: "Frame") -> Preview | None:

@@ -11,12 +11,17 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 UP, DOWN, PLAIN = "#2a9d6f", "#d1495b", "#4477aa"
+NO_ROWS = "no rows"
+LEAST_POINTS = 5.0
+"""Width of a candle that can be seen."""
 
 
 def draw(chart: Any, ax: "Axes | None" = None) -> "Axes":
     """Draw a chart into axes, new ones unless they are given."""
     axes = _axes(ax)
     DRAWN[type(chart)](axes, chart)
+    if chart.is_empty:
+        axes.text(0.5, 0.5, NO_ROWS, transform=axes.transAxes, ha="center", va="center", color="gray")
     return axes
 
 
@@ -39,10 +44,21 @@ def _candles(axes: "Axes", chart: charts.Candles) -> None:
     axes.vlines(times, chart.low, chart.high, colors=colours, linewidth=1)
     bottoms = [min(pair) for pair in zip(chart.open, chart.close)]
     heights = [abs(end - begin) for begin, end in zip(chart.open, chart.close)]
-    axes.bar(times, heights, width, bottoms, color=colours, edgecolor=colours, linewidth=0.6)
+    drawn = axes.bar(times, heights, width, bottoms, color=colours, edgecolor=colours, linewidth=_edge(axes, times, width))
+    for bar in drawn:
+        # The lowest bar would lie on the frame of the axes.
+        bar.sticky_edges.y.clear()
     _time_axis(axes, chart.zone)
     axes.set_ylabel(chart.y_label)
     _titled(axes, chart.title)
+
+
+def _edge(axes: "Axes", times: Any, width: float) -> float:
+    """Points of the line around bodies of candles: a narrow or flat one can be seen by it, as far as there is room for each."""
+    across = axes.get_window_extent().width * 72 / axes.figure.dpi
+    span = float(times[-1] - times[0]) + width if len(times) else width
+    least = min(LEAST_POINTS, 0.7 * across / max(1, len(times)))
+    return max(0.6, least / 3, least - across * width / span)
 
 
 def _bars(axes: "Axes", chart: charts.Bars) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from splay.frames import charts
-from splay.frames.matplotlib_charts import DOWN, PLAIN, UP
+from splay.frames.matplotlib_charts import DOWN, NO_ROWS, PLAIN, UP
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -22,6 +22,8 @@ def draw(chart: Any) -> "Figure":
     figure = graph_objects.Figure()
     figure.update_layout(template="plotly_white", height=420, margin={"l": 60, "r": 20, "t": 40, "b": 50})
     DRAWN[type(chart)](figure, chart)
+    if chart.is_empty:
+        figure.add_annotation(text=NO_ROWS, x=0.5, y=0.5, xref="paper", yref="paper", showarrow=False, font={"color": "gray"})
     return figure
 
 

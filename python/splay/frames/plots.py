@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING, Any
 
 from splay._elsewhere import PLOTS, refusal
+from splay.frames.books import best_price
 from splay.frames.charts import Charts
-from splay.frames.functions import col
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -70,12 +70,13 @@ class Plots:
     def candles(
         self, every: Any = None, *, price: str | None = None, size: str | None = None, zone: str = "UTC", ax: "Axes | None" = None
     ) -> Any:
-        """Bars of trades of one symbol as candles.
+        """Bars of trades of one symbol as candles. A frame that has ``open``, ``high``, ``low`` and ``close`` has bars already; they are joined
+        to wider ones.
 
         Parameters
         ----------
         every
-            The width of a bar. Default: so wide that there are at most 150.
+            The width of a bar. Default: so wide that there are at most 150; at most as many bars are drawn as they are.
         price, size
             Their columns, as for :meth:`splay.Frame.bars`.
         zone
@@ -86,7 +87,7 @@ class Plots:
         return self._draw(self._charts.candles(every, price, size, zone), ax)
 
     def histogram(self, column: str, bins: int = 100, *, ax: "Axes | None" = None) -> Any:
-        """How many rows have which values of a column. Null, NaN and infinities are left out.
+        """How many rows have which values of a column of numbers or times. Null, NaN and infinities are left out.
 
         >>> axes = trade.plot.histogram("size", bins=50)
         """
@@ -117,8 +118,8 @@ class Plots:
 
     def spread(
         self,
-        bid: str = "bid",
-        ask: str = "ask",
+        bid: str | None = None,
+        ask: str | None = None,
         *,
         by: str | None = None,
         zone: str = "UTC",
@@ -127,13 +128,20 @@ class Plots:
     ) -> Any:
         """The distance of ask and bid over time, as :meth:`line` draws it; crossed quotes are below zero.
 
+        Parameters
+        ----------
+        bid, ask
+            Their columns. Default: the only ones with a name of the field, such as ``bid``, ``Bid_Price``, ``offer`` or ``ask_px``; of
+            books those of the best level.
+
         >>> axes = quote.plot.spread(by="symbol")
         """
-        frame = self._frame.with_columns(spread=col(ask) - col(bid))
+        frame = self._frame.with_columns(spread=best_price(self._frame, "ask", ask) - best_price(self._frame, "bid", bid))
         return Plots(frame, self._is_interactive).line("spread", by=by, zone=zone, points=points, ax=ax)
 
     def depth(self, at: Any = None, *, levels: int | None = None, zone: str = "UTC", ax: "Axes | None" = None) -> Any:
-        """The book of one symbol as it stood at a time: for each price how much is bid or asked for up to it.
+        """The book of one symbol as it stood at a time: for each price how much is bid or asked for up to it. If rows name their exchange or
+        venue, it is the book of one of these.
 
         Parameters
         ----------

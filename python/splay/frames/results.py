@@ -151,6 +151,13 @@ class Results:
         names, types = columns_of(self._source, self._query.sliced(0, 0).sql())
         return dict(zip(names, types))
 
+    def _planned_types(self) -> dict[str, str]:
+        """Types of the columns by the plan alone: even no row of some statements is known only when all rows were read. Of all times and numbers of
+        decimal places the names are the same.
+        """
+        rows = self._source.sql(f"DESCRIBE {self._query.sql()}").fetchall()
+        return dict(zip(self._query.columns, (kind for _, kind, *_ in rows)))
+
     def explain(self, analyze: bool = False) -> str:
         """How the statement is run; with `analyze` it is, and each step tells what it cost.
 
