@@ -6,6 +6,7 @@ import sys
 
 import duckdb
 import frame_day
+import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -125,6 +126,65 @@ def test_memory_limits_hold(tmp_path):
             frame.select(all=splay.col("v").implode(order_by="k")).to_arrow()
     finally:
         splay.set_memory_limit(None)
+
+
+def test_arrays_are_the_values(market):
+    trade = market["trade"]
+    prices = trade.price.to_numpy()
+    assert np.asarray(trade.price).tolist() == prices.tolist() and np.asarray(trade.price).dtype == np.float64
+    assert np.asarray(trade["size"] * 2, dtype="float32").tolist() == [2.0 * size for size in trade["size"].to_list()]
+    assert np.asarray(trade.time).dtype == np.dtype("datetime64[ns]") and np.asarray(trade.symbol)[0] == "A"
+    # NumPy took a column for one value, so that its median was an expression.
+    for function in (np.mean, np.sum, np.median, np.std, np.max, lambda values: np.percentile(values, 90)):
+        assert function(trade.price) == function(prices)
+    assert np.mean(trade.price.mean()) == pytest.approx(prices.mean())
+    assert np.where(trade.price > 100, 1, 0).tolist() == (prices > 100).astype(int).tolist()
+    assert np.concatenate([trade.price, [1.0]]).shape == (401,)
+    with pytest.raises(splay.FrameError, match="x belongs to no frame"):
+        np.mean(splay.col("x"))
+    with pytest.raises(splay.FrameError, match="x belongs to no frame"):
+        np.asarray(splay.col("x"))
+
+
+def test_functions_of_numpy_of_single_values_make_expressions(market):
+    trade = market["trade"]
+    prices, sizes = trade.price.to_numpy(), trade["size"].to_numpy()
+    with np.errstate(all="ignore"):
+        for function in (
+            np.log,
+            np.log10,
+            np.log2,
+            np.sqrt,
+            np.abs,
+            np.floor,
+            np.ceil,
+            np.sign,
+            np.sin,
+            np.arctan,
+            np.tanh,
+            np.cbrt,
+            np.negative,
+            np.degrees,
+            np.isnan,
+        ):
+            made = function(trade.price / 200)
+            assert isinstance(made, splay.Expr)
+            np.testing.assert_allclose(made.to_list(), function(prices / 200), rtol=1e-12)
+    for made, expected in (
+        (np.float64(2) * trade.price, 2 * prices),
+        (np.int64(2) - trade["size"], 2 - sizes),
+        (np.add(trade.price, trade["size"]), prices + sizes),
+        (np.power(trade.price, 2), prices**2),
+        (np.logical_and(trade.price > 100, trade["size"] > 100), (prices > 100) & (sizes > 100)),
+        (np.float64(100) < trade.price, prices > 100),
+    ):
+        np.testing.assert_allclose(made.to_list(), expected, rtol=1e-12)
+    for refused in (lambda: np.spacing(trade.price), lambda: np.maximum(trade.price, 1), lambda: np.add.reduce(trade.price)):
+        with pytest.raises(TypeError, match=r"take the values, frame\['price'\].to_numpy\(\)"):
+            refused()
+    for beside in (lambda: np.ones(400) * trade.price, lambda: trade.price * np.ones(400)):
+        with pytest.raises(TypeError, match="values of several rows"):
+            beside()
 
 
 def test_frames_show_themselves_without_running(market):

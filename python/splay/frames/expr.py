@@ -6,6 +6,7 @@ from splay._elsewhere import EXPRESSION, refusal
 from splay.errors import FrameError
 from splay.frames import nodes
 from splay.frames.aggregates import Aggregates
+from splay.frames.arrays import Arrays
 from splay.frames.base import Ordering
 from splay.frames.nodes import SortKey
 from splay.frames.numeric import Numbers
@@ -24,7 +25,7 @@ Text: TypeAlias = str
 """Within :class:`Expr` the name ``str`` is that of a namespace."""
 
 
-class Expr(Operators, Numbers, Aggregates, Windows):
+class Expr(Operators, Numbers, Aggregates, Windows, Arrays):
     """A value of columns, to be computed by a frame. Made by :func:`splay.col` and its kin, or as ``frame.name``.
 
     Operators and methods make new expressions; printing one shows its SQL. Null is SQL's: what is computed of null is null, and

@@ -123,7 +123,7 @@ def _native(value: Any) -> Any:
         return value
     if kind.__name__ in ("datetime64", "timedelta64"):
         return _NumpyTime(value)
-    return value.item() if hasattr(value, "item") else value
+    return value.item() if hasattr(value, "item") and getattr(value, "ndim", 0) == 0 else value
 
 
 class _NumpyTime:
