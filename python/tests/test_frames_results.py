@@ -39,7 +39,21 @@ def test_every_library_gets_the_rows(market):
     assert frame.dtypes == {"time": "timestamp", "symbol": "symbol", "price": "float64"}
     assert frame.price.to_list() == table.column("price").to_pylist()
     assert frame.price.to_numpy().tolist() == table.column("price").to_pylist()
-    assert frame.describe().num_rows == 3
+    summary = frame.describe()
+    assert summary.column_names == ["statistic", "time", "symbol", "price"] and summary["price"].type == pa.float64()
+    of = {name: dict(zip(summary["statistic"].to_pylist(), summary[name].to_pylist())) for name in frame.columns}
+    prices = frame.price.to_numpy()
+    assert [of["price"][name] for name in ("count", "null_percentage", "min", "max")] == [400, 0, prices.min(), prices.max()]
+    assert of["price"]["mean"] == pytest.approx(prices.mean()) and of["price"]["std"] == pytest.approx(prices.std(ddof=1))
+    assert list(of["price"]) == ["count", "null_percentage", "approx_unique", "mean", "std", "min", "q25", "q50", "q75", "max"]
+    assert (of["symbol"]["min"], of["symbol"]["max"], of["symbol"]["approx_unique"], of["symbol"]["mean"]) == ("A", "B", "2", None)
+    assert of["time"]["min"].startswith("2024-01-02T14:3") and of["time"]["count"] == "400"
+    odd = market.sql("select x::decimal(9,2) as x, x > 1 as y, 'NaN'::double as z from (values (1.25), (2.5), (null)) t(x)")
+    market.write("odd", odd.to_arrow().append_column("at", pa.array([1, 2, 3], pa.timestamp("ns", "UTC"))), time="at")
+    of_odd = market["odd"].select("x", "y", "z").describe().to_pydict()
+    assert (of_odd["x"][5], of_odd["x"][9], round(of_odd["x"][1], 1), of_odd["y"][5]) == (1.25, 2.5, 33.3, "true") and np.isnan(
+        of_odd["z"][5]
+    )
 
 
 def test_a_frame_runs_anew_each_time(market):

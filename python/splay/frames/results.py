@@ -1,7 +1,8 @@
 """Running a frame: its rows as Arrow, pandas, Polars, tuples, batches, files, tables."""
 
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -169,13 +170,24 @@ class Results:
         return "\n".join(f"{kind}\n{text}" for kind, text in rows)
 
     def describe(self) -> "pyarrow.Table":
-        """A row about each column: least and greatest value, mean, quantiles, nulls. Reads all rows once.
+        """A summary of each column, as pandas and Polars have it: a row for each statistic, which the column ``statistic`` names. Reads all rows
+        once.
 
-        >>> trade.select("price", "size").describe().num_rows
-        2
+        Returns
+        -------
+        pyarrow.Table
+            Rows ``count`` (of all rows), ``null_percentage``, ``approx_unique``, ``mean``, ``std``, ``min``, ``q25``, ``q50``, ``q75``, ``max``.
+            Columns of numbers are float64, others are texts; null is what a type doesn't have. Distinct counts and quantiles are estimates.
+
+        >>> summary = trade.select("price", "symbol").describe()
+        >>> dict(zip(summary["statistic"].to_pylist(), summary["price"].to_pylist()))["max"]
+        103.05
+        >>> summary["symbol"].to_pylist()[0]
+        '400'
         """
         with self._watched() as start:
-            return start(f"SUMMARIZE {self._query.sql()}").to_arrow()
+            rows = start(f"SUMMARIZE {self._query.sql()}").to_arrow().to_pylist()
+        return _summary(self._query.columns, rows)
 
     def to_parquet(self, path: "str | os.PathLike[str]", *, compression: str = "zstd", row_group_rows: int = 1 << 20) -> int:
         """Write the rows to a Parquet file, batch by batch.
@@ -248,6 +260,24 @@ class Results:
             return sum(int(table.rows) for table in tables)
         except (AttributeError, LookupError, Error):
             return None
+
+
+_STATISTICS = {name: name for name in ("count", "null_percentage", "approx_unique")} | {"mean": "avg"}
+_STATISTICS |= {name: name for name in ("std", "min", "q25", "q50", "q75", "max")}
+"""Statistics by what ``SUMMARIZE`` calls them."""
+
+
+def _summary(columns: "Sequence[str]", rows: list[dict[str, Any]]) -> "pyarrow.Table":
+    """What ``SUMMARIZE`` says of columns, each as a column."""
+    import pyarrow
+
+    arrays = [pyarrow.array(list(_STATISTICS))]
+    for row in rows:
+        of_numbers = re.match(r"u?int\d|float|decimal", row["column_type"])
+        read, kind = (float, pyarrow.float64()) if of_numbers else (str, pyarrow.string())
+        found = [row[name] for name in _STATISTICS.values()]
+        arrays.append(pyarrow.array([None if one is None else read(one) for one in found], kind))
+    return pyarrow.Table.from_arrays(arrays, ["statistic", *columns])
 
 
 def _batches(answer: "AnyAnswer") -> "Iterator[pyarrow.RecordBatch]":
