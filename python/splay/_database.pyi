@@ -33,13 +33,13 @@ def open(
     path: str | os.PathLike[str],
     *,
     create: bool = True,
-    memory_bytes: int | None = None,
+    memory_bytes: int | str | None = None,
     threads: int | None = None,
     batch_rows: int | None = None,
-    result_cache_bytes: int = 0,
-    file_cache_bytes: int | None = None,
+    result_cache_bytes: int | str = 0,
+    file_cache_bytes: int | str | None = None,
     journal: bool = True,
-    journal_memory_bytes: int | None = None,
+    journal_memory_bytes: int | str | None = None,
 ) -> Database:
     """Open a database; create it if the folder is absent or empty.
 
@@ -50,7 +50,8 @@ def open(
     create
         Whether it is created if there is none.
     memory_bytes
-        Bytes that the sorts, joins and groups of one statement may hold before they spill or fail. Default 4 GiB.
+        Bytes that the sorts, joins and groups of one statement may hold before they spill or fail; like other sizes here also as text,
+        ``"2G"``, in powers of 1,024. Default 4 GiB.
     threads
         Threads of queries. Default: as many as the machine runs at once.
     batch_rows

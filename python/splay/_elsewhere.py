@@ -548,6 +548,20 @@ MODULE = {
 """What the package has under another name."""
 
 
+def similar(name: str, existing: Iterable[str]) -> list[str]:
+    """At most three names that are like one, whatever their case, or of which a word begins with it.
+
+    >>> from splay._elsewhere import similar
+    >>> similar("symbo", ["Symbol", "Trade_Price"]), similar("Pric", ["Symbol", "Trade_Price"])
+    (['Symbol'], ['Trade_Price'])
+    """
+    written = {one.lower(): one for one in existing}
+    close = difflib.get_close_matches(name.lower(), written, 3)
+    if len(name) > 2:
+        close += [one for one in written if one not in close and any(word.startswith(name.lower()) for word in one.split("_"))]
+    return [written[one] for one in close[:3]]
+
+
 def missing(owner: str, name: str, elsewhere: Mapping[str, str], existing: Iterable[str] = (), otherwise: str = "") -> AttributeError:
     """The error of a name that isn't there: what it is called here, else what is close, and what else there is.
 
@@ -557,7 +571,7 @@ def missing(owner: str, name: str, elsewhere: Mapping[str, str], existing: Itera
     """
     if name in elsewhere:
         return AttributeError(f"{owner} has no {name!r}: use {elsewhere[name]}")
-    close = difflib.get_close_matches(name.lower(), [one for one in existing if not one.startswith("_")], 3)
+    close = similar(name, [one for one in existing if not one.startswith("_")])
     guess = f" (did you mean {' or '.join(close)}?)" if close else ""
     return AttributeError(f"{owner} has no {name!r}{guess}" + (f"; {otherwise}" if otherwise else ""))
 

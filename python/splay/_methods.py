@@ -10,6 +10,7 @@ from splay._answers import TABLE_METHODS, AnswerMethods, TableMethods, dropped
 from splay._elsewhere import DATABASE, PREPARED, SCHEMA, TABLES, refusal
 from splay._html import SHOWN_TABLES, database_html, table_html
 from splay._shown import counted, database_text, order_text, size_text, span_of, table_text
+from splay._sizes import byte_count
 from splay._splay import Answer, Database, Prepared, Schema, Table
 from splay.errors import Error, NotADatabaseError
 
@@ -108,7 +109,8 @@ def open_folder(path: Any, **options: Any) -> Database:
         error = NotADatabaseError("a database is a folder, and there is none in memory: splay.open(tempfile.mkdtemp()) makes one to throw away")
         error.path = Path(path)
         raise error
-    return _splay.open(in_home(path), **options)
+    sizes = {name: byte_count(size, name) for name, size in options.items() if name.endswith("_bytes")}
+    return _splay.open(in_home(path), **{**options, **sizes})
 
 
 _load_files = Database.load

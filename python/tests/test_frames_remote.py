@@ -115,5 +115,11 @@ def test_answers_have_the_methods_of_local_ones(both):
 def test_files_and_servers_do_not_mix(both, tmp_path):
     client, db = both
     db["trade"].drop("date").to_parquet(tmp_path / "t.parquet")
+    for other, place in ((db["quote"], "the database"), (splay.scan(tmp_path / "t.parquet"), "files here")):
+        with pytest.raises(splay.FrameError) as caught:
+            client["trade"].asof_join(other)
+        assert str(caught.value).startswith(f"one statement can't read the server {client.url} and {place}") and "\n" not in str(
+            caught.value
+        )
     with pytest.raises(splay.FrameError, match="can't read"):
         client["trade"].join(splay.scan(tmp_path / "t.parquet"), "symbol")

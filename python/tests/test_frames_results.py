@@ -15,6 +15,7 @@ import pytest
 
 import splay
 from splay.frames.opening import table_frame
+from splay.frames.source import FILES
 
 
 @pytest.fixture
@@ -132,7 +133,7 @@ def test_two_databases_do_not_mix(market, tmp_path):
 def test_memory_limits_hold(tmp_path):
     table = pa.table({"k": range(300_000), "v": [float(n) for n in range(300_000)]})
     pq.write_table(table, tmp_path / "big.parquet")
-    splay.set_memory_limit(2 << 20)
+    splay.set_memory_limit("2 MiB")
     try:
         frame = splay.scan(tmp_path / "big.parquet")
         assert frame.v.sum().item() == sum(range(300_000))
@@ -140,6 +141,26 @@ def test_memory_limits_hold(tmp_path):
             frame.select(all=splay.col("v").implode(order_by="k")).to_arrow()
     finally:
         splay.set_memory_limit(None)
+
+
+def test_sizes_are_numbers_or_texts(tmp_path):
+    try:
+        for size, count in (("1GB", 1 << 30), ("512m", 512 << 20), (" 3 kib ", 3 << 10), ("4096", 4096), ("2T", 2 << 40), (np.int64(7), 7)):
+            splay.set_memory_limit(size)
+            assert FILES.memory_bytes == count
+        for wrong in ("lots", "1.5G", "-1G", "0", 0, ""):
+            with pytest.raises(ValueError, match="a memory limit is"):
+                splay.set_memory_limit(wrong)
+        for wrong in (1.5, True, [1]):
+            with pytest.raises(TypeError, match="a memory limit is a whole number of bytes or a size such as '2G'"):
+                splay.set_memory_limit(wrong)
+    finally:
+        splay.set_memory_limit(None)
+    small = splay.open(tmp_path / "db", memory_bytes="2M", file_cache_bytes="1M", result_cache_bytes="64K", journal_memory_bytes="8M")
+    with pytest.raises(splay.MemoryLimitError):
+        small.sql("select array_agg(x order by x) from generate_series(1, 1000000) t(x)").fetchall()
+    with pytest.raises(ValueError, match="memory_bytes is a whole number of bytes"):
+        splay.open(tmp_path / "db", memory_bytes="much")
 
 
 def test_arrays_are_the_values(market):

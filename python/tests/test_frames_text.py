@@ -5,6 +5,7 @@ import decimal
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -183,6 +184,23 @@ def test_names_that_are_not_there_name_what_is(t):
     with pytest.raises(splay.NoSuchColumnError):
         t.filter(splay.col("nope") > 1)
     assert t["PRICE"].name == "price"
+
+
+def test_names_that_are_not_there_name_columns_as_they_are_written(tmp_path):
+    rows = pl.DataFrame({"Time": [dt.datetime(2024, 1, 2)], "Trade_Price": [1.0], "Bid_Size": [1], "Offer_Size": [2]})
+    rows.write_parquet(tmp_path / "rows.parquet")
+    t = splay.scan(tmp_path / "rows.parquet")
+    both = t.join(t, "Time")
+    for ask in (lambda: t["Pric"], lambda: t.filter(splay.col("Pric") > 1), lambda: t.sort("pric"), lambda: both.filter(splay.col("pric") > 1)):
+        with pytest.raises(splay.NoSuchColumnError, match="did you mean Trade_Price"):
+            ask()
+    with pytest.raises(AttributeError, match=r"has no 'Pric' \(did you mean Trade_Price\?\); columns are Time, Trade_Price"):
+        t.Pric  # noqa: B018
+    with pytest.raises(splay.NoSuchColumnError, match="did you mean Bid_Size or Offer_Size") as caught:
+        t.filter(splay.col("size") > 1)
+    assert caught.value.existing == ["Time", "Trade_Price", "Bid_Size", "Offer_Size"]
+    with pytest.raises(splay.NoSuchColumnError, match="there are Time, Trade_Price, Bid_Size, Offer_Size"):
+        t.filter(splay.col("zz") > 1)
 
 
 def test_assignment_changes_this_frame_alone(t):

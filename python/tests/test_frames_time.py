@@ -434,6 +434,20 @@ def test_weighted_averages(trade):
     )
 
 
+def test_weighted_averages_are_of_numbers(trade):
+    for column, weight in (("symbol", "size"), ("price", "side"), ("time", "size")):
+        with pytest.raises(splay.FrameError, match=r"a weighted mean is of numbers, and '(symbol|side|time)' has the type (symbol|timestamp)"):
+            trade.wavg(column, weight)
+
+
+def test_a_tolerance_is_not_negative(trade, quote):
+    for width in ("-5s", dt.timedelta(seconds=-5)):
+        for join in (lambda: trade.asof_join(quote, tolerance=width), lambda: trade.horizon_join(quote, ["0s"], tolerance=width)):
+            with pytest.raises(ValueError, match="a tolerance is zero or more, not .*direction= says which way"):
+                join()
+    assert len(trade.asof_join(quote, tolerance="0s", how="inner")) < len(trade)
+
+
 @given(rows=pairs.rows(), seconds=st.integers(1, 20))
 @LIMITS
 def test_moving_windows_are_those_of_sql(scratch, rows, seconds):

@@ -5,13 +5,13 @@ points as can be seen. :mod:`splay.frames.matplotlib_charts` and :mod:`splay.fra
 import dataclasses
 import datetime
 import math
-import re
 import zoneinfo
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from splay.errors import FrameError
 from splay.frames.books import SIDES, book_of
+from splay.frames.checks import NUMBERS, check_numbers
 from splay.frames.functions import col, count
 from splay.frames.text import UNITS, interval, nanoseconds_of
 
@@ -23,7 +23,7 @@ OHLC = ("open", "high", "low", "close")
 """Columns of a frame of bars."""
 VENUE_NAMES = ("exchange", "venue", "mic")
 """Columns that are taken for where the book of a row is."""
-MEASURED = r"u?int\d|float|decimal|bool|timestamp"
+MEASURED = rf"{NUMBERS}|bool|timestamp"
 """Types whose values have a place on an axis."""
 CANDLES = 150
 """Candles of a chart."""
@@ -148,7 +148,7 @@ class Charts:
         if not columns:
             raise FrameError("say which columns are drawn: frame.plot.line('price')")
         for name in columns:
-            self._check_numbers(name, "a line is of")
+            check_numbers(self._frame, name, MEASURED, "a line is of numbers or times")
         clock = self._frame._time(time)
         every = self._width(clock, points)
         keys = [] if by is None else [self._frame._query.spelled(by)]
@@ -287,18 +287,9 @@ class Charts:
     def _is_time(self, name: str) -> bool:
         return self._frame.select(name).dtypes[self._frame._query.spelled(name)].lower().startswith("timestamp")
 
-    def _check_numbers(self, name: str, what: str) -> None:
-        """Refuse a column of texts, lists and the like, which has no place on an axis."""
-        spelled = self._frame._query.spelled(name)
-        kind = self._frame.select(spelled)._planned_types()[spelled]
-        if not re.match(MEASURED, kind):
-            raise FrameError(
-                f"{what} numbers or times, and {spelled!r} has the type {kind}: frame.group_by({spelled!r}).count() counts its values"
-            )
-
     def _axis(self, name: str, what: str) -> "Expr":
         """A column as a number; of times nanoseconds since 1970."""
-        self._check_numbers(name, what)
+        check_numbers(self._frame, name, MEASURED, f"{what} numbers or times")
         value = col(self._frame._query.spelled(name))
         kind = self._frame.select(name).dtypes[value.name].lower()
         if not kind.startswith("timestamp"):

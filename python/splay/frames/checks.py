@@ -1,9 +1,14 @@
 """What is asked of an expression before it becomes SQL."""
 
 import dataclasses
+import re
+from typing import TYPE_CHECKING
 
 from splay.errors import FrameError
 from splay.frames.nodes import Call, Column, Kind, Node, Operation, Over, SortKey
+
+if TYPE_CHECKING:
+    from splay.frames.frame import Frame
 
 
 def check_nesting(node: Node) -> None:
@@ -24,6 +29,24 @@ def check_nesting(node: Node) -> None:
             raise FrameError(
                 f"{name} is computed of a column that is computed over rows itself: name that one first, by with_columns or agg"
             )
+
+
+NUMBERS = r"u?int\d|float|decimal"
+"""Types of numbers by their names."""
+
+
+def check_numbers(frame: "Frame", name: str, types: str, what: str) -> None:
+    """Refuse a column whose type isn't one of some, by the plan alone.
+
+    Raises
+    ------
+    FrameError
+        If it isn't.
+    """
+    spelled = frame._query.spelled(name)
+    kind = frame.select(spelled)._planned_types()[spelled]
+    if not re.match(types, kind):
+        raise FrameError(f"{what}, and {spelled!r} has the type {kind}")
 
 
 def needs_order(node: Node) -> bool:

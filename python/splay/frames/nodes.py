@@ -9,11 +9,11 @@ written. Each node has a *kind*, by which a frame knows where SQL takes it:
 """
 
 import dataclasses
-import difflib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import IntEnum
 from typing import Any
 
+from splay._elsewhere import similar
 from splay.errors import FrameError, NoSuchColumnError
 from splay.frames.text import identifier, literal, type_call
 
@@ -40,6 +40,8 @@ class Scope:
     """Columns of the left side of a join, for names marked so."""
     frame: str = ""
     """What is called in errors."""
+    names: tuple[str, ...] = ()
+    """Names of the columns as they are written, for errors."""
 
     def column(self, name: str, is_left: bool = False) -> str:
         """How SQL names a column here.
@@ -55,12 +57,13 @@ class Scope:
         found = columns.get(name.lower())
         if found is not None:
             return found
-        raise no_such_column(name, list(columns), self.frame)
+        written = {one.lower(): one for one in self.names}
+        raise no_such_column(name, [written.get(one, one) for one in columns], self.frame)
 
 
 def no_such_column(name: str, existing: Sequence[str], frame: str = "") -> NoSuchColumnError:
     """An error that names what is close."""
-    close = difflib.get_close_matches(name.lower(), [column.lower() for column in existing], 3)
+    close = similar(name, existing)
     hint = f"did you mean {' or '.join(close)}?" if close else f"there are {', '.join(existing)}"
     error = NoSuchColumnError(f"no column {name!r}{' in ' + frame if frame else ''}; {hint}")
     error.table, error.column, error.existing = frame, name, list(existing)

@@ -131,7 +131,7 @@ class Query:
 
     def _order(self) -> list[str]:
         if self.orders_result:
-            names = Scope({name.lower(): identifier(name) for name in self.columns})
+            names = Scope({name.lower(): identifier(name) for name in self.columns}, names=self.columns)
             return [key.render(names) for key in self.order]
         # A column of the result would hide that of the relation.
         scope = self.scope(is_qualified=self.items is not None)
@@ -253,7 +253,7 @@ class Query:
             check_nesting(key.node)
             if key.node.kind != Kind.ROW:
                 raise FrameError("rows are sorted by columns: name what is computed over rows first, by with_columns")
-            key.render(Scope(names))
+            key.render(Scope(names, names=query.columns))
         is_of_result = query.items is not None or query.is_distinct
         return dataclasses.replace(query, order=order, orders_result=is_of_result)
 

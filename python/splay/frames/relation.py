@@ -40,7 +40,7 @@ class Relation:
         left = {name.lower(): f"l.{identifier(name)}" for name in self.left}
         if self.left:
             columns = {**left, **columns}
-        return Scope(columns, order, self.is_ordered, left)
+        return Scope(columns, order, self.is_ordered, left, names=(*self.left, *self.columns))
 
 
 @dataclasses.dataclass(frozen=True)

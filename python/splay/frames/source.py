@@ -9,6 +9,7 @@ import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
+from splay._sizes import byte_count
 from splay._types import type_name
 from splay.errors import Error, FrameError, NoSuchTableError
 from splay.frames.nodes import Column, Node, Operation
@@ -70,17 +71,19 @@ FILES = Files()
 """Runs frames of :func:`splay.scan`."""
 
 
-def set_memory_limit(memory_bytes: int | None) -> None:
-    """Say how much a statement over files may hold before it spills or fails. None: 4 GiB.
+def set_memory_limit(memory_bytes: int | str | None) -> None:
+    """Say how much a statement over files may hold before it spills or fails: a number of bytes, or a size such as ``"2G"``, in powers of
+    1,024. None: 4 GiB.
 
     A database has a limit of its own: ``splay.open(..., memory_bytes=...)``.
 
-    >>> splay.set_memory_limit(2 << 30)
+    >>> splay.set_memory_limit("2G")
     >>> splay.set_memory_limit(None)
     """
-    if memory_bytes is not None and memory_bytes <= 0:
+    limit = byte_count(memory_bytes, "a memory limit")
+    if limit is not None and limit <= 0:
         raise ValueError(f"a memory limit is above zero, not {memory_bytes}")
-    FILES.memory_bytes = memory_bytes
+    FILES.memory_bytes = limit
 
 
 def _remove(folder: str, process: int) -> None:
@@ -183,7 +186,17 @@ def common(left: Source, right: Source) -> Source:
         return left
     if isinstance(left, Files) and is_local(right):
         return right
-    raise FrameError(f"one statement can't read of {left!r} and of {right!r}")
+    raise FrameError(
+        f"one statement can't read {_place(left)} and {_place(right)}: write the rows of one frame where the other is, "
+        "client.write(name, frame.to_arrow()) or db.write(name, frame)"
+    )
+
+
+def _place(source: Source) -> str:
+    """Where a source is, in a line."""
+    if isinstance(source, Files):
+        return "files here"
+    return f"the database {str(source.path)!r}" if is_local(source) else f"the server {getattr(source, 'url', source)}"  # type: ignore[attr-defined]
 
 
 def is_local(source: Source) -> bool:

@@ -199,7 +199,7 @@ class TimeJoins:
         times = _time(self._query, left_time, "left"), _time(other._query, right_time, "right")
         behind = f"{_offsets(offsets, start, stop, step)} AS h"
         if tolerance is not None:
-            behind = f"TOLERANCE {_bound(tolerance)} {behind}"
+            behind = f"TOLERANCE {_tolerance(tolerance)} {behind}"
         match = Operation("{} >= {}", (Column(times[0], True), Column(times[1])))
         relation = join_relation(self._query, other._query, "HORIZON JOIN", [*conditions, match], behind=behind, follows_right=True)
         items = [Item(name, Column(name, True)) for name in self._query.columns]
@@ -243,8 +243,15 @@ def _match(times: tuple[str, str], direction: str, exact: bool, tolerance: Any) 
     else:
         raise ValueError(f"direction is 'backward', 'forward' or 'nearest', not {direction!r}")
     if tolerance is not None:
-        match += f", TOLERANCE {_bound(tolerance)}"
+        match += f", TOLERANCE {_tolerance(tolerance)}"
     return f"MATCH_CONDITION ({match})"
+
+
+def _tolerance(width: Any) -> str:
+    """How far a row may be away, which isn't less than nothing."""
+    if nanoseconds_of(width) < 0:
+        raise ValueError(f"a tolerance is zero or more, not {width!r}: direction= says which way is looked")
+    return _bound(width)
 
 
 def _bound(width: Any) -> str:

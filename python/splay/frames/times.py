@@ -10,6 +10,7 @@ from splay.errors import FrameError
 from splay.frames.base import named, of
 from splay.frames.buckets import Buckets, Rolling
 from splay.frames.expr import Expr
+from splay.frames.checks import NUMBERS, check_numbers
 from splay.frames.functions import call, col, count
 from splay.frames.query import Query
 from splay.frames.source import Source
@@ -297,8 +298,12 @@ class TimeVerbs:
         FROM trade
         GROUP BY symbol
         """
+        frame = self._frame()
+        for operand in (column, weight):
+            if isinstance(operand, str):
+                check_numbers(frame, operand, NUMBERS, "a weighted mean is of numbers")
         expression = named(column) if isinstance(column, str) else of(column)
-        return self._frame().group_by(*self._series(by)).agg(expression.wavg(weight))
+        return frame.group_by(*self._series(by)).agg(expression.wavg(weight))
 
     def pivot(
         self, on: str, values: Any, index: "str | Sequence[str]", *, columns: Sequence[Any] | None = None
