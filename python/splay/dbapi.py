@@ -301,7 +301,9 @@ class Connection:
         self.close()
 
     def __repr__(self) -> str:
-        return f"<splay.dbapi.Connection to {'nothing, closed' if self._database is None else self._database!r}>"
+        database: Any = self._database
+        place = "nothing, closed" if database is None else database.url if hasattr(database, "url") else database.path
+        return f"<splay.dbapi.Connection to {place}>"
 
 
 _QUERY = re.compile(r"(?:\s|--[^\n]*(?:\n|\Z)|/\*.*?\*/|\()*(?:select|with|from|values|table|pivot|unpivot|summarize)\b", re.IGNORECASE | re.DOTALL)

@@ -134,6 +134,7 @@ def test_errors_are_those_of_the_standard(connection, tmp_path):
 def test_a_closed_connection_is_refused(places):
     connection = dbapi.connect(places["folder"])
     cursor = connection.execute("select 1")
+    assert repr(connection) == f"<splay.dbapi.Connection to {places['folder']}>"
     connection.close()
     connection.close()
     assert "closed" in repr(connection)

@@ -77,6 +77,13 @@ def test_the_packages_client_shows_a_token(desk: Desk) -> None:
         splay.connect(desk.http).sql("select 1").to_arrow()
     with pytest.raises(splay.AccessError):
         splay.connect(desk.http, token="wrong").sql("select 1").to_arrow()
+    # What others have stored isn't told; the columns and rows that she may read are.
+    assert repr(ann).splitlines()[1:] == ["  trade  an untold number of rows  no dates"]
+    table = ann.table("trade")
+    for shown in (repr(table), repr(ann["trade"]), table._repr_html_(), ann["trade"]._repr_html_(), ann._repr_html_()):
+        assert "an untold number of rows" in shown and "AccessError" not in shown and "size" not in shown
+    with pytest.raises(splay.AccessError):
+        _ = table.partitions
     everything = splay.connect(desk.http, token=desk.tokens["admin"])
     assert everything.sql("select count(*) as n from trade").fetchall() == [(100,)]
 
