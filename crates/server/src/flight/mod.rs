@@ -37,6 +37,7 @@ use arrow_flight::{
     FlightEndpoint, FlightInfo, HandshakeRequest, HandshakeResponse, IpcMessage, SchemaAsIpc, SchemaResult, Ticket,
 };
 use axum::Router;
+use axum::middleware;
 use bytes::Bytes;
 use futures::{Stream, StreamExt, TryStreamExt};
 use prost::Message;
@@ -51,7 +52,7 @@ use self::service::Flights;
 use crate::auth::{Credentials, credentials};
 use crate::callers::Caller;
 use crate::cancellation::{self, RunningStatements};
-use crate::http::{HttpState, on_thread};
+use crate::http::{HttpState, on_thread, refuse_other_sites};
 use crate::problem::{Code, Outcome, Problem};
 use crate::settings::Role;
 use crate::statements::{Statements, or_broke_off};
@@ -82,7 +83,7 @@ pub(crate) fn router(shared: Arc<HttpState>) -> Router {
 fn router_of(front: FlightFront) -> Router {
     let bytes_max = front.shared.limits.message_bytes_max;
     let service = FlightServiceServer::new(Flights(front)).max_decoding_message_size(bytes_max);
-    Routes::new(service).into_axum_router()
+    Routes::new(service).into_axum_router().layer(middleware::from_fn(refuse_other_sites))
 }
 
 impl FlightFront {

@@ -62,14 +62,12 @@ fn answer(asset: &Asset, headers: &HeaderMap, caching: &'static str) -> Response
     with_security_headers(response)
 }
 
-/// The response with what keeps the page to itself.
+/// The response with what keeps the page to itself, besides what all answers have.
 fn with_security_headers(mut response: Response) -> Response {
     let rules = [
         (header::CONTENT_SECURITY_POLICY, POLICY),
-        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (header::REFERRER_POLICY, "no-referrer"),
         (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
-        (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
     ];
     for (name, value) in rules {
         response.headers_mut().insert(name, HeaderValue::from_static(value));

@@ -27,7 +27,7 @@ use axum::Router;
 use axum::body::{Body, BodyDataStream};
 use axum::extract::{Request, State};
 use axum::handler::Handler;
-use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, Version, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodFilter, MethodRouter, on};
@@ -49,6 +49,9 @@ use crate::settings::{AuditLevel, Limits, Role};
 use crate::statements::Statements;
 use crate::subscription_requests::SubscriptionRequest;
 use crate::subscriptions::Subscriptions;
+
+/// The header that says which sites may embed an answer.
+const RESOURCE_POLICY: &str = "cross-origin-resource-policy";
 
 /// How long the rest of a body that is too large is waited for.
 const DROP_TIME: Duration = Duration::from_secs(1);
@@ -194,15 +197,64 @@ pub(crate) fn router(shared: Arc<HttpState>) -> Router {
 }
 
 /// Keeps web pages away from a server that asks for nothing because only this machine reaches it: a browser on this machine
-/// would carry their requests to it. A page of another origin is refused, and so is a name that was made to point here.
+/// would carry their requests to it. A page of another site is refused, and so is a name that was made to point here.
 async fn same_site(State(server): Server, request: Request, next: Next) -> Response {
     let headers = request.headers();
     let has_credentials =
         headers.contains_key(header::AUTHORIZATION) || oidc::session_of(&server.callers, headers).is_some();
-    match check_site(request.headers(), server.callers.serve_anybody(has_credentials)) {
+    let checked = check_host(&request)
+        .and_then(|()| check_fetch(&request))
+        .and_then(|()| check_site(headers, server.callers.serve_anybody(has_credentials)));
+    let mut response = match checked {
+        Ok(()) => next.run(request).await,
+        Err(problem) => problem.into_response(),
+    };
+    // An answer is data of this server: no other site may embed it, and no browser takes it for a script or a page.
+    for (name, value) in
+        [(header::X_CONTENT_TYPE_OPTIONS, "nosniff"), (HeaderName::from_static(RESOURCE_POLICY), "same-origin")]
+    {
+        response.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    response
+}
+
+/// Refuses what a browser requests for a page of another site, on a listener whose requests need no `host`.
+pub(crate) async fn refuse_other_sites(request: Request, next: Next) -> Response {
+    match check_fetch(&request) {
         Ok(()) => next.run(request).await,
         Err(problem) => problem.into_response(),
     }
+}
+
+/// HTTP/1.1 has one `host` in each request (RFC 9112, section 3.2).
+fn check_host(request: &Request) -> Outcome<()> {
+    let hosts = request.headers().get_all(header::HOST).iter().count();
+    match (request.version(), hosts) {
+        (Version::HTTP_11, 1) | (Version::HTTP_09 | Version::HTTP_10, 0 | 1) => Ok(()),
+        (Version::HTTP_2 | Version::HTTP_3, _) => Ok(()),
+        _ => Err(Problem::new(Code::Request, "a request of HTTP/1.1 has one Host header")),
+    }
+}
+
+/// Refuses what a browser requests for a page of another site: images, scripts, forms and WebSockets are sent without asking, and a GET among them
+/// without an `origin`. `none` is what its user typed.
+fn check_fetch(request: &Request) -> Outcome<()> {
+    let text = |name| request.headers().get(name).and_then(|value: &HeaderValue| value.to_str().ok());
+    let is_of_this_site = match request.headers().get("sec-fetch-site").map(HeaderValue::as_bytes) {
+        None | Some(b"same-origin" | b"none") => true,
+        Some(_) => false,
+    };
+    let is_navigation = text("sec-fetch-mode") == Some("navigate") && text("sec-fetch-dest") == Some("document");
+    if is_of_this_site || is_navigation && request.method() == Method::GET && is_open_to_links(request.uri().path()) {
+        return Ok(());
+    }
+    Err(Problem::new(Code::Forbidden, "requests from pages of other sites are refused"))
+}
+
+/// Whether links of other sites may lead to a path: to the console's files, which have no data, and back from the provider, whose answer counts only
+/// with the cookie of the browser that was sent there.
+fn is_open_to_links(path: &str) -> bool {
+    matches!(path, "/" | "/licences.txt" | "/auth/oidc/callback") || path.starts_with("/assets/")
 }
 
 fn check_site(headers: &HeaderMap, is_open: bool) -> Outcome<()> {

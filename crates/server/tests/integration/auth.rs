@@ -125,3 +125,66 @@ fn web_pages_of_other_origins_are_refused() {
     stream.write_all(b"GET /tables HTTP/1.1\r\nhost: example.com\r\nconnection: close\r\n\r\n").unwrap();
     assert_eq!(crate::support::read_answer(stream).status, 403);
 }
+
+/// Regression: a GET that a page makes a browser send without CORS has no `Origin`, so that any page ran statements.
+#[test]
+fn what_a_browser_requests_for_another_site_is_refused() {
+    let served = Served::new();
+    let ask = |path: &str, site: &str, mode: &str, dest: &str| {
+        let headers =
+            [("sec-fetch-site", site), ("sec-fetch-mode", mode), ("sec-fetch-dest", dest), ("accept-encoding", "gzip")];
+        request(served.http(), "GET", path, &headers, b"")
+    };
+    let query = "/query?query=select%201";
+    for site in ["same-origin", "none"] {
+        assert_eq!(ask(query, site, "cors", "empty").status, 200, "{site}");
+    }
+    for (site, mode, dest) in [
+        ("cross-site", "no-cors", "image"),
+        ("cross-site", "no-cors", "script"),
+        ("same-site", "no-cors", "empty"),
+        ("cross-site", "navigate", "iframe"),
+        ("cross-site", "navigate", "document"),
+        ("anything", "cors", "empty"),
+    ] {
+        for path in [query, "/tables", "/status", "/health", "/nowhere"] {
+            let answer = ask(path, site, mode, dest);
+            assert_eq!((answer.status, answer.code()), (403, "forbidden".to_owned()), "{path} {site} {mode} {dest}");
+        }
+    }
+    // A link of another site leads to the console, which an image of it doesn't load.
+    for path in ["/", "/assets/nothing.js", "/licences.txt"] {
+        assert_ne!(ask(path, "cross-site", "navigate", "document").status, 403, "{path}");
+        assert_eq!(ask(path, "cross-site", "no-cors", "image").status, 403, "{path}");
+    }
+    let headers = [("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "websocket")];
+    assert_eq!(crate::subscribe::upgrade_status(served.http(), &headers), 403);
+    let posted = [("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "no-cors"), ("content-type", "text/plain")];
+    assert_eq!(request(served.http(), "POST", "/query", &posted, b"select 1").status, 403);
+}
+
+#[test]
+fn no_answer_may_be_embedded_or_taken_for_something_else() {
+    let served = Served::new();
+    for (path, status) in [("/query?query=select%201", 200), ("/health", 200), ("/nowhere", 404), ("/query", 400)] {
+        let answer = served.get(path);
+        assert_eq!(answer.status, status, "{path}");
+        assert_eq!(answer.headers["x-content-type-options"], "nosniff", "{path}");
+        assert_eq!(answer.headers["cross-origin-resource-policy"], "same-origin", "{path}");
+    }
+}
+
+#[test]
+fn a_request_of_http_1_1_has_one_host() {
+    use std::io::Write;
+    let served = Served::new();
+    let status = |head: &str| {
+        let mut stream = crate::support::connect(served.http());
+        stream.write_all(format!("{head}connection: close\r\n\r\n").as_bytes()).unwrap();
+        crate::support::read_answer(stream).status
+    };
+    assert_eq!(status("GET /health HTTP/1.1\r\n"), 400);
+    assert_eq!(status("GET /health HTTP/1.1\r\nhost: localhost\r\nhost: localhost\r\n"), 400);
+    assert_eq!(status("GET /health HTTP/1.1\r\nhost: localhost\r\n"), 200);
+    assert_eq!(status("GET /health HTTP/1.0\r\n"), 200);
+}
