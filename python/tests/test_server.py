@@ -10,6 +10,7 @@ import shutil
 import signal
 import socket
 import ssl
+import struct
 import subprocess
 import threading
 import time
@@ -325,6 +326,62 @@ def test_a_start_that_can_not_serve_leaves_no_journal(tmp_path: pathlib.Path) ->
             done = subprocess.run([SPLAY, "serve", tmp_path / "other", *arguments], capture_output=True, text=True, timeout=60)
             assert done.returncode == 1 and said in done.stderr, done.stderr
             assert not (tmp_path / "other").exists()
+
+
+def served_certificate(address: str, protocol: str | None = None) -> bytes:
+    """The certificate that a server shows to a new connection, as DER."""
+    host, _, port = address.rpartition("//")[2].rpartition(":")
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context.set_alpn_protocols(["h2" if protocol == "flight" else "http/1.1"] if protocol != "postgres" else ["postgresql"])
+    with socket.create_connection((host, int(port)), timeout=30) as plain:
+        if protocol == "postgres":
+            plain.sendall(struct.pack("!ii", 8, 80877103))
+            assert plain.recv(1) == b"S"
+        with context.wrap_socket(plain) as connection:
+            shown = connection.getpeercert(binary_form=True)
+    assert shown is not None
+    return shown
+
+
+def test_a_hangup_reloads_the_certificate_and_ends_nothing(tmp_path: pathlib.Path) -> None:
+    assert shutil.which("openssl"), "the test needs openssl"
+    certificate, key = make_certificate(tmp_path)
+    (tmp_path / "next").mkdir()
+    next_certificate, next_key = make_certificate(tmp_path / "next")
+    der = [ssl.PEM_cert_to_DER_cert(path.read_text()) for path in (certificate, next_certificate)]
+    token, digest = new_token("test")
+    config = f'{digest}\n[tls]\ncertificate = "{certificate}"\nkey = "{key}"\n'
+    with Server(tmp_path / "db", "--postgres", "127.0.0.1:0", config=config) as server:
+        addresses = [(server.http, "http"), (server.flight, "flight"), (server.said["postgres"], "postgres")]
+
+        def hangup(outcome: str, times: int) -> None:
+            server.process.send_signal(signal.SIGHUP)
+            counted = f'splay_tls_reloads_total{{outcome="{outcome}"}} {times}'
+            headers = {"Authorization": f"Bearer {token}"}
+            context = ssl.create_default_context()
+            context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+            request = urllib.request.Request(server.http + "/metrics", headers=headers)
+            eventually(lambda: counted in urllib.request.urlopen(request, context=context).read().decode())
+
+        # A key that isn't the certificate's, and no certificate at all: the old one stays.
+        shutil.copy(next_certificate, certificate)
+        hangup("failed", 1)
+        certificate.write_text("nothing")
+        hangup("failed", 2)
+        assert "the certificate was not reloaded: the old one stays" in server.logged()
+        assert [served_certificate(*address) for address in addresses] == [der[0]] * 3
+        shutil.copy(next_certificate, certificate)
+        shutil.copy(next_key, key)
+        hangup("ok", 1)
+        assert [served_certificate(*address) for address in addresses] == [der[1]] * 3
+
+
+def test_a_hangup_without_a_certificate_ends_nothing(tmp_path: pathlib.Path) -> None:
+    with Server(tmp_path / "db") as server:
+        server.process.send_signal(signal.SIGHUP)
+        eventually(lambda: "there is nothing to reload" in server.logged())
+        assert server.query("select 1") == [[1]]
 
 
 def test_the_command_trusts_a_servers_own_certificate(tmp_path: pathlib.Path) -> None:

@@ -64,3 +64,4 @@ pub use error::{Error, Result};
 pub use http::http_routes;
 pub use machine::memory_of_machine;
 pub use server::{Addresses, Server};
+pub use tls::CertificateReload;

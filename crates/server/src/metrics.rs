@@ -40,6 +40,7 @@ pub(crate) struct Metrics {
     rows_in: Family<Label, Counter>,
     bytes_in: Family<Label, Counter>,
     connections_refused: Family<Label, Counter>,
+    tls_reloads: Family<Label, Counter>,
     statements_run_by: Family<Label, Counter>,
     tick_plans_refused: Counter,
     rows_scanned: Counter,
@@ -94,6 +95,11 @@ impl Metrics {
         registry.register("bytes_in", "Bytes received, by way in", bytes_in.clone());
         let connections_refused = Family::<Label, Counter>::default();
         registry.register("connections_refused", "Connections beyond the limits", connections_refused.clone());
+        let tls_reloads = Family::<Label, Counter>::default();
+        // Each is there before the first reload.
+        ["ok", "failed"].iter().for_each(|outcome| drop(tls_reloads.get_or_create(&[("outcome", outcome)])));
+        let help = "Times that the certificate was to be read anew, by outcome";
+        registry.register("tls_reloads", help, tls_reloads.clone());
         let statements_run_by = Family::<Label, Counter>::default();
         registry.register(
             "statements_run_by",
@@ -153,6 +159,7 @@ impl Metrics {
             rows_in,
             bytes_in,
             connections_refused,
+            tls_reloads,
             statements_run_by,
             tick_plans_refused,
             rows_scanned,
@@ -216,6 +223,10 @@ impl Metrics {
 
     pub(crate) fn connection_refused(&self, listener: &'static str) {
         self.connections_refused.get_or_create(&[("listener", listener)]).inc();
+    }
+
+    pub(crate) fn tls_reload(&self, outcome: &'static str) {
+        self.tls_reloads.get_or_create(&[("outcome", outcome)]).inc();
     }
 
     pub(crate) fn open(&self, listener: &'static str) -> GaugeGuard {

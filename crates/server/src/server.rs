@@ -25,7 +25,7 @@ use crate::settings::{Address, LINE_ADDRESS, Settings};
 use crate::sources::Sources;
 use crate::statements::Statements;
 use crate::subscriptions::Subscriptions;
-use crate::tls::Acceptor;
+use crate::tls::{Acceptor, CertificateReload};
 use crate::{flight, http, postgres, tls};
 
 /// The addresses on which a server listens. With port 0 in the settings, the port that the system chose.
@@ -55,6 +55,7 @@ pub struct Server {
     postgres: Option<(TcpListener, postgres::PostgresFront)>,
     line: Option<TcpListener>,
     addresses: Addresses,
+    certificate: CertificateReload,
 }
 
 impl Server {
@@ -125,7 +126,8 @@ impl Server {
         });
         let auditor = Auditor::open(&settings.audit, &database)?;
 
-        let acceptor = |protocol: &[u8]| settings.tls.as_ref().map(|tls| tls::acceptor(tls, protocol)).transpose();
+        let acceptor =
+            |protocol: &'static [u8]| settings.tls.as_ref().map(|tls| tls::acceptor(tls, protocol)).transpose();
         let (http_tls, flight_tls) = (acceptor(Version::One.protocol())?, acceptor(Version::Two.protocol())?);
         let postgres_tls = acceptor(postgres::PROTOCOL)?;
         let http = listen("http", http).await?;
@@ -150,6 +152,8 @@ impl Server {
             ..SessionSettings::default()
         };
         let metrics = Arc::new(Metrics::new(ingest.clone(), auditor.clone()));
+        let acceptors = [&http_tls, &flight_tls, &postgres_tls].into_iter().flatten().cloned().collect();
+        let certificate = CertificateReload::new(settings.tls.clone(), acceptors, Arc::clone(&metrics));
         let quotas = Quotas::new(metrics.quota_refusals.clone());
         let port = addresses.http.map_or(0, |address| address.port());
         let vouching =
@@ -193,6 +197,7 @@ impl Server {
             postgres,
             line,
             addresses,
+            certificate,
         })
     }
 
@@ -202,10 +207,16 @@ impl Server {
         self.addresses
     }
 
+    /// What reads the certificate and its key anew while the server runs.
+    #[must_use]
+    pub fn certificate(&self) -> CertificateReload {
+        self.certificate.clone()
+    }
+
     /// Serves until `stop` is over. Then nothing new is taken, requests under way end or are cut off after
     /// [`shutdown_seconds_max`](crate::settings::Limits::shutdown_seconds_max), and capture is closed.
     pub async fn run(self, stop: impl Future<Output = ()>) {
-        let Server { settings, shared, gate, stop: stopping, http, flight, postgres, line, addresses: _ } = self;
+        let Server { settings, shared, gate, stop: stopping, http, flight, postgres, line, .. } = self;
         let front = |name, version, router, tls| HttpFront {
             name,
             version,

@@ -8,7 +8,7 @@ use splay_server::settings::Settings;
 use splay_store::{Bounds, Database, Selection};
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::serve::{announce, start_logs};
+use super::serve::{announce, hangups, reload_at, start_logs};
 use crate::args::ReplayArguments;
 use crate::print::note;
 
@@ -66,8 +66,10 @@ fn is_without_rows(database: &Database, tables: &[String], date: chrono::NaiveDa
 async fn serve(settings: Settings, database: Database, request: ReplayRequest) -> Result<()> {
     let mut interrupt = signal(SignalKind::interrupt()).context("wait for SIGINT")?;
     let mut terminate = signal(SignalKind::terminate()).context("wait for SIGTERM")?;
+    let hangups = hangups()?;
     let what = describe(&database, &request);
     let server = Server::bind_replay(settings, database, request).await?;
+    tokio::spawn(reload_at(hangups, server.certificate()));
     announce(&what, &server)?;
     server
         .run(async move {

@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use splay_capture::{Capture, CaptureSettings, FollowSettings, RecoveryStatus};
-use splay_server::Server;
 use splay_server::ingest::Ingest;
 use splay_server::replica::{FollowerIngest, HttpLeader};
 use splay_server::settings::Settings;
+use splay_server::{CertificateReload, Server};
 use splay_store::storage::{LocalStorage, Storage};
 use splay_store::{Database, Secret};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
@@ -43,10 +43,12 @@ pub fn run(arguments: &ServeArguments) -> Result<()> {
     let columns_max = capture.columns_max.min(settings.limits.columns_max);
     (capture.columns_max, settings.limits.columns_max) = (columns_max, columns_max);
     Server::check(&settings)?;
-    let (database, capture) = open(arguments, capture)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().thread_name("splay-network").build();
     let runtime = runtime.context("start network threads")?;
-    let served = runtime.block_on(serve(settings, database, capture));
+    // Before the journal is recovered, which may take minutes.
+    let hangups = runtime.block_on(async { hangups() })?;
+    let (database, capture) = open(arguments, capture)?;
+    let served = runtime.block_on(serve(settings, database, capture, hangups));
     // A statement in a long step is not waited for.
     runtime.shutdown_background();
     served
@@ -91,13 +93,34 @@ fn open(arguments: &ServeArguments, settings: CaptureSettings) -> Result<(Databa
     Ok((database, Some(Arc::new(capture))))
 }
 
-async fn serve(settings: Settings, database: Database, capture: Option<Arc<dyn Ingest>>) -> Result<()> {
+/// Each SIGHUP from now on, by which a process ends unless it asks for it.
+pub(super) fn hangups() -> Result<Signal> {
+    signal(SignalKind::hangup()).context("wait for SIGHUP")
+}
+
+/// Reads the certificate anew at each SIGHUP.
+pub(super) async fn reload_at(mut hangups: Signal, certificate: CertificateReload) {
+    while hangups.recv().await.is_some() {
+        let certificate = certificate.clone();
+        if let Err(error) = tokio::task::spawn_blocking(move || certificate.reload()).await {
+            tracing::error!(%error, "the certificate was not reloaded");
+        }
+    }
+}
+
+async fn serve(
+    settings: Settings,
+    database: Database,
+    capture: Option<Arc<dyn Ingest>>,
+    hangups: Signal,
+) -> Result<()> {
     // Before the first connection, so that no signal falls between.
     let mut interrupt = signal(SignalKind::interrupt()).context("wait for SIGINT")?;
     let mut terminate = signal(SignalKind::terminate()).context("wait for SIGTERM")?;
     let name = database.path().display().to_string();
     let (watched, observed) = (capture.clone(), capture.clone());
     let server = Server::bind(settings, database, capture).await?;
+    tokio::spawn(reload_at(hangups, server.certificate()));
     announce(&format!("serves {name}"), &server)?;
     notify("READY=1");
     server
