@@ -149,6 +149,8 @@ def test_policies_hold_for_rows_of_before_and_after(desk: Desk) -> None:
 
 def test_no_log_keeps_a_secret(desk: Desk) -> None:
     desk.admin("alter user ann password 'correct horse'")
+    admin = {"authorization": f"Bearer {desk.tokens['admin']}"}
+    assert desk.send("/query", b"alter user ann pasword 'correct horse'", content_type="text/plain", **admin)[0] == 400
     logged = desk.logged()
     assert "slow statement" in logged and "PASSWORD …" in logged
     kept = (desk.folder / "db" / "access.json").read_text()

@@ -9,7 +9,9 @@ use datafusion::execution::session_state::SessionState;
 use datafusion::sql::parser::{DFParserBuilder, Statement};
 use datafusion::sql::sqlparser::ast::{Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments};
 use datafusion::sql::sqlparser::dialect::{Dialect, GenericDialect};
+use datafusion::sql::sqlparser::tokenizer::Tokenizer;
 
+use crate::limits::TokenLimits;
 use crate::resolve::is_aggregate;
 use crate::walk::change_expressions;
 
@@ -117,4 +119,23 @@ pub(crate) fn parse(text: &str, state: &SessionState) -> Result<Statement> {
         )),
         (None, _) => Err(DataFusionError::Plan("No SQL statements were provided in the query string".to_owned())),
     }
+}
+
+/// Bytes of a text that [`can_read`] looks at, and levels of its brackets: few, because it runs wherever something is logged.
+const READ_BYTES_MAX: usize = 16 << 10;
+const READ_DEPTH_MAX: usize = 50;
+
+/// Whether the parser can read a text as statements. Says no of a text that is very long or deep.
+pub(crate) fn can_read(text: &str) -> bool {
+    if text.len() > READ_BYTES_MAX {
+        return false;
+    }
+    let mut limits = TokenLimits::default();
+    let tokens = Tokenizer::new(&WithLambdas, text).tokenize();
+    tokens.is_ok_and(|tokens| tokens.iter().all(|token| limits.take(token).is_ok()))
+        && DFParserBuilder::new(text)
+            .with_dialect(&WithLambdas)
+            .with_recursion_limit(READ_DEPTH_MAX)
+            .build()
+            .is_ok_and(|mut parser| parser.parse_statements().is_ok())
 }

@@ -100,7 +100,7 @@ pub fn placeholders(text: &str) -> usize {
 }
 
 /// The position behind the closing quote; a doubled quote doesn't close.
-fn end_of_quote(bytes: &[u8], start: usize, quote: u8) -> usize {
+pub(crate) fn end_of_quote(bytes: &[u8], start: usize, quote: u8) -> usize {
     let mut at = start + 1;
     while at < bytes.len() {
         match (bytes[at] == quote, bytes.get(at + 1) == Some(&quote)) {

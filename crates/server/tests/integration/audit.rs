@@ -263,3 +263,22 @@ fn messages_that_are_refused_are_counted() {
     let rows = with(&records, &[("kind", "rows"), ("object", "trade"), ("outcome", "ok")]);
     assert_eq!((&rows[0]["messages"], &rows[0]["refused"], &rows[0]["rows"]), (&json!(1), &json!(1), &json!(0)));
 }
+
+/// Regression: a password whose keyword was mistyped was in the log.
+#[test]
+fn mistyped_passwords_are_not_recorded() {
+    let mut served = Served::with("audit.log = \"statements\"\n");
+    let texts = [
+        "create user ann pasword 'hunter21'",
+        "create user ann identified by 'hunter21'",
+        "alter usr ann password 'hunter21'",
+        "alter user ann pass word 'hunter21'",
+        "select password for user ann 'hunter21'",
+    ];
+    for text in texts {
+        let answer = served.query(text);
+        assert!(answer.status >= 400, "{text}: {}", answer.text());
+    }
+    let logged = all(&mut served).0.join("\n");
+    assert!(!logged.contains("hunter21") && logged.contains("pasword '…'"), "{logged}");
+}
