@@ -61,7 +61,7 @@ pub(crate) struct LineFront {
 /// Takes connections until the server stops.
 pub(crate) async fn serve(listener: TcpListener, front: LineFront) {
     let (gate, stop, grace) = (front.gate.clone(), front.stop.clone(), front.limits.shutdown());
-    listen::accept(listener, "line", gate, stop, grace, move |stream, client| {
+    let serve = move |stream: tokio::net::TcpStream, client| {
         let front = front.clone();
         let peer = Peer::new(front.auditor.clone(), "line", client);
         peer.serve(async move {
@@ -91,8 +91,8 @@ pub(crate) async fn serve(listener: TcpListener, front: LineFront) {
                 Err(error) => tracing::error!(%client, %error, "no thread for a connection"),
             }
         })
-    })
-    .await;
+    };
+    listen::accept(listener, "line", gate, stop, grace, serve, listen::closed_at_once).await;
 }
 
 struct Connection {

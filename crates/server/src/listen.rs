@@ -1,6 +1,7 @@
 //! Connections: accepted under limits, wrapped in TLS, served as HTTP/1 or HTTP/2.
 //!
-//! - A connection beyond the limits is closed at once; one that sends no request in time, later.
+//! - A connection beyond the limits is closed at once, or told the limit where its protocol has a message for that; one that sends no request in time
+//!   is closed later.
 //! - Each listener speaks one version of HTTP: HTTP/1 for HTTP and WebSocket, HTTP/2 for Flight.
 //! - When the server stops, requests under way end; connections without one are closed.
 
@@ -44,8 +45,18 @@ const WINDOW_BYTES: u32 = 4 << 20;
 pub(crate) struct ConnectionLimit {
     all: Arc<Semaphore>,
     clients: Arc<Mutex<HashMap<IpAddr, usize>>>,
+    max: usize,
     client_max: usize,
     metrics: Arc<Metrics>,
+}
+
+/// The limit that a connection exceeds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ExceededLimit {
+    /// That of all connections.
+    All(usize),
+    /// That of the connections from one address.
+    Client(usize),
 }
 
 /// A connection's place. Dropping it frees the place.
@@ -75,29 +86,27 @@ impl ConnectionLimit {
 
     fn of(max: usize, client_max: usize, metrics: Arc<Metrics>) -> ConnectionLimit {
         let all = Arc::new(Semaphore::new(max.min(Semaphore::MAX_PERMITS)));
-        ConnectionLimit { all, clients: Arc::default(), client_max, metrics }
+        ConnectionLimit { all, clients: Arc::default(), max, client_max, metrics }
     }
 
     /// A place for a connection of `client`, if there is one.
-    pub(crate) fn enter(&self, listener: &'static str, client: IpAddr) -> Option<ConnectionPermit> {
-        let pass = self.try_enter(listener, client);
-        if pass.is_none() {
+    pub(crate) fn enter(&self, listener: &'static str, client: IpAddr) -> Result<ConnectionPermit, ExceededLimit> {
+        self.try_enter(listener, client).inspect_err(|_| {
             self.metrics.connection_refused(listener);
             tracing::warn!(listener, %client, "a connection beyond the limits was closed");
-        }
-        pass
+        })
     }
 
-    fn try_enter(&self, listener: &'static str, client: IpAddr) -> Option<ConnectionPermit> {
-        let permit = Arc::clone(&self.all).try_acquire_owned().ok()?;
+    fn try_enter(&self, listener: &'static str, client: IpAddr) -> Result<ConnectionPermit, ExceededLimit> {
+        let permit = Arc::clone(&self.all).try_acquire_owned().map_err(|_| ExceededLimit::All(self.max))?;
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         let connections = clients.entry(client).or_default();
         if *connections >= self.client_max {
-            return None;
+            return Err(ExceededLimit::Client(self.client_max));
         }
         *connections += 1;
         let counted = self.metrics.open(listener);
-        Some(ConnectionPermit { _permit: permit, _counted: counted, clients: Arc::clone(&self.clients), client })
+        Ok(ConnectionPermit { _permit: permit, _counted: counted, clients: Arc::clone(&self.clients), client })
     }
 }
 
@@ -150,17 +159,26 @@ pub(crate) async fn stopped(stop: &mut watch::Receiver<bool>) {
     let _ = stop.wait_for(|stopped| *stopped).await;
 }
 
-/// Accepts connections until the server stops; gives each to `serve`. Then waits for those under way.
-pub(crate) async fn accept<F, S>(
+/// Closes a connection beyond the limits at once.
+pub(crate) fn closed_at_once(_: TcpStream, _: ExceededLimit) -> Option<std::future::Ready<()>> {
+    None
+}
+
+/// Accepts connections until the server stops; gives each to `serve`, or to `refuse` if it is beyond the limits, which is done with it quickly. Then
+/// waits for those under way.
+pub(crate) async fn accept<F, S, G, R>(
     listener: TcpListener,
     name: &'static str,
     gate: ConnectionLimit,
     mut stop: watch::Receiver<bool>,
     grace: Duration,
     serve: S,
+    refuse: R,
 ) where
     S: Fn(TcpStream, SocketAddr) -> F,
     F: Future<Output = ()> + Send + 'static,
+    R: Fn(TcpStream, ExceededLimit) -> Option<G>,
+    G: Future<Output = ()> + Send + 'static,
 {
     let mut connections = JoinSet::new();
     loop {
@@ -178,7 +196,15 @@ pub(crate) async fn accept<F, S>(
                 continue;
             }
         };
-        let Some(pass) = gate.enter(name, client.ip()) else { continue };
+        let pass = match gate.enter(name, client.ip()) {
+            Ok(pass) => pass,
+            Err(exceeded) => {
+                if let Some(refused) = refuse(stream, exceeded) {
+                    connections.spawn(refused);
+                }
+                continue;
+            }
+        };
         let _ = stream.set_nodelay(true);
         let served = serve(stream, client);
         connections.spawn(async move {
@@ -197,7 +223,8 @@ pub(crate) async fn accept<F, S>(
 /// Serves HTTP on a listener until the server stops.
 pub(crate) async fn serve(listener: TcpListener, front: HttpFront) {
     let (name, gate, stop, grace) = (front.name, front.gate.clone(), front.stop.clone(), front.limits.shutdown());
-    accept(listener, name, gate, stop, grace, move |stream, client| connection(front.clone(), stream, client)).await;
+    let serve = move |stream, client| connection(front.clone(), stream, client);
+    accept(listener, name, gate, stop, grace, serve, closed_at_once).await;
 }
 
 async fn connection(front: HttpFront, stream: TcpStream, client: SocketAddr) {

@@ -74,7 +74,7 @@ pub(super) async fn negotiate<S: AsyncRead + AsyncWrite + Unpin>(
     None
 }
 
-async fn refuse(stream: &mut (impl AsyncWrite + Unpin), refusal: &Refusal) {
+pub(super) async fn refuse(stream: &mut (impl AsyncWrite + Unpin), refusal: &Refusal) {
     let mut replies = Replies::default();
     replies.refusal(refusal, "", 0);
     // The client may be gone.

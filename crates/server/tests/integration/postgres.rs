@@ -451,7 +451,18 @@ fn connections_are_bounded_and_silent_ones_end() {
         "limits.postgres_client_connections_max = 2\nlimits.postgres_idle_seconds_max = 1\nlimits.head_seconds_max = 1",
     );
     let (mut one, _two) = (Client::new(&served), Client::new(&served));
-    eventually("one too many is closed", || {
+    // Regression: it was closed without a message.
+    let mut third = Client::open(&served, "user\0somebody\0");
+    let (kind, body) = third.read().unwrap();
+    let message = field(&body, b'M').unwrap();
+    assert_eq!(
+        (kind, field(&body, b'S').as_deref(), field(&body, b'C').as_deref()),
+        ('E', Some("FATAL"), Some("53300"))
+    );
+    assert!(message.contains("2 connections from one address (limits.postgres_client_connections_max)"), "{message}");
+    assert!(message.ends_with("try again later"), "{message}");
+    assert!(third.read().is_none());
+    eventually("one that says nothing is closed", || {
         drop(connect(served.postgres()));
         served.get("/metrics").text().contains("splay_connections_refused_total{listener=\"postgres\"}")
     });
