@@ -744,6 +744,14 @@ def test_catalogue_queries_are_answered(server: Postgres) -> None:
         assert psycopg.types.TypeInfo.fetch(connection, "float8").oid == 701
         assert psycopg.types.TypeInfo.fetch(connection, "hstore") is None
         assert ask("select table_name from information_schema.tables where table_name = 'trade'") == [("trade",)]
+        expanded = "select (i.keys).n from (select information_schema._pg_expandarray(i.indkey) as keys from pg_catalog.pg_index i) i"
+        assert ask(expanded) == []
+        assert ask("select relname from pg_class where relname = any('{trade,\"a b\",null}'::text[])") == [("trade",)]
+        assert ask("select has_table_privilege('public.trade', 'select'), has_table_privilege('pg_class', 'select')") == [(True, True)]
+        with pytest.raises(psycopg.errors.UndefinedTable, match='relation "nope" does not exist'):
+            ask("select has_table_privilege('nope', 'select')")
+        # Regression: the catalogue's tables were among them.
+        assert {schema for _, schema, *_ in ask("show tables")} == {"public"}
     # Other ways in don't have them.
     assert server.send("/query", b"select * from pg_class", content_type="text/plain")[0] == 404
 
@@ -766,6 +774,23 @@ def test_the_password_is_a_token_and_tls_is_asked_for(tmp_path: pathlib.Path) ->
             with pytest.raises(psycopg.OperationalError):
                 connect(**wrong)
         assert token not in server.logged()
+
+
+def test_patterns_of_times_may_be_postgresqls(server: Postgres) -> None:
+    time = "timestamp '2026-01-05 09:30:15.25'"
+    with psycopg.connect(server.address, autocommit=True) as connection:
+        # Each twice, by a statement that was planned before and by another pattern of the same statement.
+        for pattern, text in [
+            ("YYYY-MM-DD", "2026-01-05"),
+            ("%Y-%m-%d", "2026-01-05"),
+            ("HH24:MI:SS.MS", "09:30:15.250"),
+            ("YYYY-MM-DD", "2026-01-05"),
+        ]:
+            assert connection.execute(f"select to_char({time}, '{pattern}')").fetchone() == (text,)
+            many = connection.execute(f"select to_char(time, '{pattern}') from trade limit 1").fetchone()
+            assert many is not None and many[0][:2] in ("20", "00"), (pattern, many)
+        with pytest.raises(psycopg.Error, match="to_char doesn't know \"Day\" in the pattern 'Day DD'"):
+            connection.execute(f"select to_char({time}, 'Day DD')")
 
 
 @pytest.fixture(scope="session")
@@ -803,3 +828,7 @@ def test_jdbc_reads_binds_and_pages(server: Postgres, jdbc: pathlib.Path) -> Non
     assert ["public", "trade", "TABLE"] in told("table")
     assert [name for name, _ in told("column")] == ["time", "sym", "price", "size"]
     assert [line for line in said if line.startswith("refused ")] == ["refused 42703", "refused 42601"]
+    # Regression: these failed.
+    assert [told(what) for what in ("key", "best", "index")] == [[], [], []]
+    keywords = told("keywords")[0][0].split(",")
+    assert "limit" in keywords and "select" not in keywords, keywords

@@ -116,6 +116,8 @@ def test_tools_see_views(market: splay.Database, tmp_path: pathlib.Path) -> None
         assert len(connection.execute(sa.select(view.c.sym).where(view.c.n > 0)).fetchall()) >= 3
     shell = command("sql", tmp_path / "db", "show tables; describe by_symbol")
     assert shell.returncode == 0 and "VIEW" in shell.stdout and "volume" in shell.stdout, shell.stderr
+    # What the database has, without the tables that describe it.
+    assert "information_schema" not in shell.stdout
 
 
 def test_frames_begin_at_views(market: splay.Database, tmp_path: pathlib.Path) -> None:

@@ -38,6 +38,9 @@ pub(crate) async fn plan(
 ) -> DataFusionResult<(LogicalPlan, QueryColumns)> {
     let mut statement = dialect::parse(text, state)?;
     describe_columns(&mut statement);
+    if is_show_tables(&statement) {
+        statement = dialect::parse(TABLES_AND_VIEWS, state)?;
+    }
     if let ControlFlow::Break(error) = check(&statement, state) {
         return Err(to_datafusion(error));
     }
@@ -61,6 +64,29 @@ pub(crate) async fn plan(
     let options = SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
     options.verify_plan(&plan).map_err(|_| to_datafusion(refusal("a statement within the statement")))?;
     Ok((plan, written))
+}
+
+/// The statement that `SHOW TABLES` is: what the database has, without the tables of schemas that describe it.
+const TABLES_AND_VIEWS: &str = "SELECT * FROM information_schema.tables WHERE table_schema = 'public'";
+
+/// Whether a statement is `SHOW TABLES` alone.
+fn is_show_tables(statement: &Statement) -> bool {
+    let Statement::Statement(shown) = statement else { return false };
+    let ast::Statement::ShowTables { terse, history, extended, full, external, show_options } = shown.as_ref() else {
+        return false;
+    };
+    let is_plain = !(*terse || *history || *extended || *full || *external);
+    is_plain
+        && matches!(
+            show_options,
+            ast::ShowStatementOptions {
+                show_in: None,
+                starts_with: None,
+                limit: None,
+                limit_from: None,
+                filter_position: None
+            }
+        )
 }
 
 /// DataFusion's plan of a statement.

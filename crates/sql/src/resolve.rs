@@ -8,7 +8,7 @@
 //!   cast out of a name. Those of a statement's own select list are called in the answer as they were. Casts within calls and keys that would
 //!   have one name are named as they are written (`casts.rs`).
 //! - `arg_max(x, y)` is `first(x ORDER BY y DESC)` of the rows in which neither is null, and `strftime` is `to_char`; other names of functions are
-//!   in `calls.rs`, `names_of_calls.rs` and `templates.rs`.
+//!   in `calls.rs`, `names_of_calls.rs` and `templates.rs`. Patterns of `to_char` may be PostgreSQL's (`time_patterns.rs`).
 //! - `ARRAY(SELECT …)` is a call of a query as a value (`array_queries.rs`).
 //! - Types in casts may have the names of DuckDB and PostgreSQL (`type_names.rs`).
 //! - `unnest` in `FROM` has PostgreSQL's names, and `WITH ORDINALITY` (`unnest.rs`).
@@ -35,6 +35,7 @@ mod order_keys;
 mod outer_relations;
 mod row_comparisons;
 mod templates;
+mod time_patterns;
 mod type_names;
 mod unnest;
 mod value_parameters;

@@ -1,6 +1,7 @@
 //! Splits a text into statements, and finds the names in them.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 use datafusion::sql::sqlparser::keywords::{
     Keyword, RESERVED_FOR_COLUMN_ALIAS, RESERVED_FOR_IDENTIFIER, RESERVED_FOR_TABLE_ALIAS, RESERVED_FOR_TABLE_FACTOR,
@@ -41,6 +42,16 @@ pub fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
+/// Lists of words that are no plain names.
+const RESERVED: [&[Keyword]; 4] =
+    [RESERVED_FOR_TABLE_ALIAS, RESERVED_FOR_COLUMN_ALIAS, RESERVED_FOR_TABLE_FACTOR, RESERVED_FOR_IDENTIFIER];
+
+/// All words that are no plain names, in lower case and in order.
+pub(crate) fn reserved_words() -> BTreeSet<String> {
+    let listed = RESERVED.iter().copied().flatten().map(|keyword| format!("{keyword:?}").to_lowercase());
+    listed.chain(BEFORE_COLUMNS.map(str::to_owned)).collect()
+}
+
 /// A name as statements write it, in quotes only if needed.
 pub(crate) fn as_name(name: &str) -> Cow<'_, str> {
     let begins = name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_');
@@ -49,9 +60,7 @@ pub(crate) fn as_name(name: &str) -> Cow<'_, str> {
         Token::Word(word) => word.keyword,
         _ => Keyword::NoKeyword,
     };
-    let reserved =
-        [RESERVED_FOR_TABLE_ALIAS, RESERVED_FOR_COLUMN_ALIAS, RESERVED_FOR_TABLE_FACTOR, RESERVED_FOR_IDENTIFIER];
-    let is_reserved = reserved.iter().any(|words| words.contains(&keyword))
+    let is_reserved = RESERVED.iter().any(|words| words.contains(&keyword))
         || BEFORE_COLUMNS.iter().any(|word| word.eq_ignore_ascii_case(name));
     if is_plain && !is_reserved { Cow::Borrowed(name) } else { Cow::Owned(quoted(name)) }
 }

@@ -57,6 +57,11 @@ public class AskPostgres {
             DatabaseMetaData about = connection.getMetaData();
             print("table", about.getTables(null, "public", "%", new String[] {"TABLE"}), 2, 3, 4);
             print("column", about.getColumns(null, "public", "trade", "%"), 4, 6);
+            // There are no indexes, and the driver asks for their columns by functions of its own.
+            print("key", about.getPrimaryKeys(null, "public", "trade"), 4, 6);
+            print("best", about.getBestRowIdentifier(null, "public", "trade", DatabaseMetaData.bestRowSession, true), 2);
+            print("index", about.getIndexInfo(null, "public", "trade", false, false), 6, 9);
+            System.out.println("keywords|" + about.getSQLKeywords());
         }
     }
 

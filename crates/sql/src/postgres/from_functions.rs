@@ -10,10 +10,12 @@ use datafusion::sql::sqlparser::ast::{Ident, ObjectNamePart, TableAlias, TableFa
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 
+use crate::statements::reserved_words;
+
 /// Functions that return rows; the others return one value.
 const OF_ROWS: [&str; 2] = ["generate_series", "range"];
 
-/// The function that lists PostgreSQL's own keywords, which drivers distinguish from those of the standard. Here it returns none.
+/// The function that lists keywords, of which drivers show those that aren't the standard's. Here it returns the words that a name has to be quoted for.
 const KEYWORDS: &str = "pg_get_keywords";
 
 /// Most levels of an expression that is parsed.
@@ -27,7 +29,12 @@ pub(super) fn as_query(factor: &TableFactor) -> Option<TableFactor> {
         return None;
     }
     if function.value.eq_ignore_ascii_case(KEYWORDS) {
-        return parse_table(&format!("(SELECT '' AS word, '' AS catcode WHERE false) AS {KEYWORDS}"));
+        let (name, columns) = names(&Ident::new(KEYWORDS), alias.as_ref());
+        let words: Vec<String> = reserved_words().iter().map(|word| format!("('{word}')")).collect();
+        return parse_table(&format!(
+            "(SELECT column1 AS word, 'R' AS catcode, 'reserved' AS catdesc FROM (VALUES {}) AS words) AS {name}{columns}",
+            words.join(", ")
+        ));
     }
     let arguments: Vec<String> = args.args.iter().map(ToString::to_string).collect();
     let call = format!("{name}({})", arguments.join(", "));

@@ -1,18 +1,21 @@
 //! Functions about the session and the catalogue. Most of them don't depend on rows.
 
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use arrow::array::{Array, AsArray, Int64Array, ListBuilder, StringArray, StringBuilder};
+use arrow::array::{Array, AsArray, BooleanArray, Int64Array, ListBuilder, StringArray, StringBuilder};
 use arrow::compute::cast;
 use arrow::compute::kernels::length::length;
 use arrow::datatypes::{DataType, Field, Int64Type, TimeUnit};
+use datafusion::catalog::SchemaProvider;
 use datafusion::common::{Result, ScalarValue, exec_datafusion_err, exec_err};
 use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature, Volatility,
 };
 
-use super::oid_of_class;
 use super::types::{named, shown};
+use super::{is_in_catalogue, named_table, oid_of_class};
+use crate::provider::TickSchema;
 use crate::statements::{as_name, quoted};
 
 /// The result of a function.
@@ -36,6 +39,8 @@ enum FunctionAnswer {
     SizePretty,
     QuoteIdent,
     ParseIdent,
+    /// True of a table that there is.
+    TablePrivilege,
     /// The first index of a list.
     ArrayLower,
     /// The last index of a list.
@@ -44,7 +49,7 @@ enum FunctionAnswer {
 
 use FunctionAnswer::{
     ArrayLower, ArrayUpper, CurrentSchemas, CurrentSetting, FormatType, NoNumber, NoText, NoTime, Number, ParseIdent,
-    QuoteIdent, SetConfig, SizePretty, Text, ToRegclass, ToRegtype, Truth,
+    QuoteIdent, SetConfig, SizePretty, TablePrivilege, Text, ToRegclass, ToRegtype, Truth,
 };
 
 /// Names and results. There is one role, which may do everything that the connection's token allows.
@@ -88,7 +93,7 @@ const FUNCTIONS: [(&str, FunctionAnswer); 65] = [
     ("has_function_privilege", Truth(true)),
     ("has_schema_privilege", Truth(true)),
     ("has_sequence_privilege", Truth(true)),
-    ("has_table_privilege", Truth(true)),
+    ("has_table_privilege", TablePrivilege),
     ("has_tablespace_privilege", Truth(true)),
     ("pg_has_role", Truth(true)),
     ("pg_my_temp_schema", Number(0)),
@@ -116,13 +121,41 @@ const FUNCTIONS: [(&str, FunctionAnswer); 65] = [
     ("array_upper", ArrayUpper),
 ];
 
-/// All functions.
-pub(crate) fn functions() -> Vec<Arc<ScalarUDF>> {
+/// All functions, for a session with these tables.
+pub(crate) fn functions(tables: &Arc<TickSchema>) -> Vec<Arc<ScalarUDF>> {
     let one = |(name, answers): &(&'static str, FunctionAnswer)| {
         let signature = Signature::one_of(vec![TypeSignature::Nullary, TypeSignature::VariadicAny], Volatility::Stable);
-        Arc::new(ScalarUDF::from(CatalogueFunction { name, answers: *answers, signature }))
+        let tables = SessionTables(Arc::clone(tables));
+        Arc::new(ScalarUDF::from(CatalogueFunction { name, answers: *answers, signature, tables }))
     };
     FUNCTIONS.iter().map(one).collect()
+}
+
+/// The tables of a function's session, of which there is one.
+#[derive(Debug)]
+struct SessionTables(Arc<TickSchema>);
+
+impl PartialEq for SessionTables {
+    fn eq(&self, other: &SessionTables) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for SessionTables {}
+
+impl Hash for SessionTables {
+    fn hash<H: Hasher>(&self, _: &mut H) {}
+}
+
+impl SessionTables {
+    /// Whether there is a table or view of a name, with or without its schema.
+    fn has(&self, name: &str) -> bool {
+        match name.to_lowercase().split_once('.') {
+            Some(("information_schema", _)) => true,
+            Some(("pg_catalog", table)) => is_in_catalogue(table),
+            _ => is_in_catalogue(name) || named_table(name).is_some_and(|table| self.0.table_exist(&table)),
+        }
+    }
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -130,6 +163,7 @@ struct CatalogueFunction {
     name: &'static str,
     answers: FunctionAnswer,
     signature: Signature,
+    tables: SessionTables,
 }
 
 impl ScalarUDFImpl for CatalogueFunction {
@@ -143,7 +177,7 @@ impl ScalarUDFImpl for CatalogueFunction {
 
     fn return_type(&self, _: &[DataType]) -> Result<DataType> {
         Ok(match self.answers {
-            Truth(_) => DataType::Boolean,
+            Truth(_) | TablePrivilege => DataType::Boolean,
             Number(_) | NoNumber | ToRegclass | ToRegtype | ArrayLower | ArrayUpper => DataType::Int64,
             NoTime => DataType::Timestamp(TimeUnit::Nanosecond, Some("UTC".into())),
             ParseIdent | CurrentSchemas => DataType::List(Arc::new(Field::new_list_field(DataType::Utf8, true))),
@@ -204,6 +238,25 @@ impl ScalarUDFImpl for CatalogueFunction {
                 };
                 let settings = texts.iter().map(setting).collect::<Result<StringArray>>()?;
                 Ok(ColumnarValue::Array(Arc::new(settings)))
+            }
+            TablePrivilege => {
+                let ([table, _] | [_, table, _]) = args.args.as_slice() else {
+                    return exec_err!(
+                        "has_table_privilege takes a table and a privilege, and a user before if it is another's"
+                    );
+                };
+                let tables = table.to_array(args.number_rows)?;
+                if tables.data_type().is_integer() {
+                    let known = (0..tables.len()).map(|row| tables.is_valid(row).then_some(true));
+                    return Ok(ColumnarValue::Array(Arc::new(known.collect::<BooleanArray>())));
+                }
+                let names = cast(&tables, &DataType::Utf8)?;
+                let may = |name: Option<&str>| match name {
+                    Some(name) if !self.tables.has(name) => exec_err!("relation \"{name}\" does not exist"),
+                    name => Ok(name.map(|_| true)),
+                };
+                let answers = names.as_string::<i32>().iter().map(may).collect::<Result<BooleanArray>>()?;
+                Ok(ColumnarValue::Array(Arc::new(answers)))
             }
             SetConfig => {
                 let [_, values, _] = args.args.as_slice() else {

@@ -41,12 +41,14 @@ pub(crate) fn oid_of(name: &str) -> i64 {
     i64::from(FIRST + (hash >> 2))
 }
 
-/// The number of a table or view by its name as clients write it, with or without schema and quotes.
-pub(crate) fn oid_of_class(name: &str) -> i64 {
+/// The table or view that clients name in a text, with or without schema and quotes; `None` for a text that is no name.
+pub(crate) fn named_table(name: &str) -> Option<String> {
     let tokens = Tokenizer::new(&GenericDialect {}, name).with_unescape(false).tokenize().unwrap_or_default();
     let mut words = TokenReader::of(&tokens);
-    match words.table() {
-        Ok(table) if words.is_at_end() => oid_of(&table),
-        _ => oid_of(name.trim_matches('"')),
-    }
+    words.table().ok().filter(|_| words.is_at_end())
+}
+
+/// The number of a table or view by its name as clients write it, with or without schema and quotes.
+pub(crate) fn oid_of_class(name: &str) -> i64 {
+    named_table(name).map_or_else(|| oid_of(name.trim_matches('"')), |table| oid_of(&table))
 }

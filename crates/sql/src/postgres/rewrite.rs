@@ -9,6 +9,7 @@
 //! | `$1::regclass`, `(a || '.' || b)::regclass` | `to_regclass` of the text |
 //! | `relkind = ANY($1)` | `relkind = ANY($1::TEXT[])` |
 //! | `$1::oid[]` | `$1::bigint[]` |
+//! | `'{a,b}'::text[]` | `ARRAY['a', 'b']::text[]` |
 //! | `CASE WHEN typtype = 'c' THEN (SELECT …) END` | null: there are no composite types and domains |
 //! | `typreceive != 0` | `typreceive != '-'`: functions are names here |
 //! | `x::regtype` | `format_type(x, null)` |
@@ -31,7 +32,7 @@ use std::borrow::Cow;
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    ArrayElemTypeDef, BinaryOperator, CaseWhen, CastKind, DataType, Expr, FunctionArguments, Ident, ObjectName,
+    Array, ArrayElemTypeDef, BinaryOperator, CaseWhen, CastKind, DataType, Expr, FunctionArguments, Ident, ObjectName,
     ObjectNamePart, Query, SelectItem, SetExpr, Statement, TableFactor, Value, Visitor, VisitorMut,
 };
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
@@ -391,8 +392,57 @@ fn name_no_function(column: &Expr, value: &mut Expr) {
     }
 }
 
+/// The items of an array as PostgreSQL writes it, `{a,"b c",NULL}`; `None` for another text, and for arrays of arrays.
+fn items_of_array(text: &str) -> Option<Vec<Option<String>>> {
+    let mut letters = text.trim().strip_prefix('{')?.strip_suffix('}')?.chars();
+    let (mut items, mut item, mut is_quoted) = (Vec::new(), String::new(), false);
+    let finished = |item: &mut String, is_quoted: &mut bool| {
+        let was_quoted = std::mem::take(is_quoted);
+        let text = std::mem::take(item);
+        let text = if was_quoted { text } else { text.trim().to_owned() };
+        (was_quoted || !text.eq_ignore_ascii_case("null")).then_some(text)
+    };
+    if letters.as_str().trim().is_empty() {
+        return Some(items);
+    }
+    while let Some(letter) = letters.next() {
+        match letter {
+            ',' => items.push(finished(&mut item, &mut is_quoted)),
+            '{' | '}' => return None,
+            '\\' => item.push(letters.next()?),
+            '"' => {
+                is_quoted = true;
+                loop {
+                    match letters.next()? {
+                        '"' => break,
+                        '\\' => item.push(letters.next()?),
+                        other => item.push(other),
+                    }
+                }
+            }
+            other => item.push(other),
+        }
+    }
+    items.push(finished(&mut item, &mut is_quoted));
+    Some(items)
+}
+
+/// `'{a,b}'::text[]` as a list of texts.
+fn list_of_texts(expr: &Expr) -> Option<Expr> {
+    let item = |item: Option<String>| {
+        Expr::Value(item.map_or(Value::Null, |text| Value::SingleQuotedString(text.replace('\'', "''"))).into())
+    };
+    let elem = items_of_array(literal(expr)?)?.into_iter().map(item).collect();
+    Some(Expr::Array(Array { elem, named: true }))
+}
+
 /// A cast to a type that only PostgreSQL has.
 fn cast(expr: &mut Expr, data_type: &mut DataType) -> Option<Expr> {
+    if matches!(data_type, DataType::Array(_))
+        && let Some(list) = list_of_texts(expr)
+    {
+        *expr = list;
+    }
     if let DataType::Array(ArrayElemTypeDef::SquareBracket(item, _)) = data_type
         && matches!(item.to_string().to_ascii_lowercase().as_str(), "oid" | "pg_catalog.oid")
     {

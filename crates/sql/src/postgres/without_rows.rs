@@ -1,8 +1,8 @@
-//! Selects from tables of the catalogue that never have rows: answered without planning their expressions, some of which have no plan.
+//! Selects from tables of the catalogue that never have rows, and from queries of these: answered without planning their expressions, some of which have no plan.
 
 use datafusion::sql::sqlparser::ast::{
-    ArrayElemTypeDef, CastKind, DataType, Expr, GroupByExpr, Ident, JoinOperator, ObjectNamePart, Select, SelectItem,
-    SetExpr, TableFactor, TableWithJoins, Value,
+    AccessExpr, ArrayElemTypeDef, CastKind, DataType, Expr, GroupByExpr, Ident, JoinOperator, ObjectNamePart, Select,
+    SelectItem, SetExpr, TableFactor, TableWithJoins, Value,
 };
 
 use super::columns::{is_empty, kind_of};
@@ -24,6 +24,16 @@ pub(super) fn without_rows(body: &mut SetExpr, queries: &[String]) -> bool {
             let (left, right) = (without_rows(left, queries), without_rows(right, queries));
             left && right
         }
+        _ => false,
+    }
+}
+
+/// Whether no select of a query body, in `FROM` of another one, returns a row.
+fn is_empty_body(body: &SetExpr, queries: &[String]) -> bool {
+    match body {
+        SetExpr::Select(select) => never_has_rows(select, queries),
+        SetExpr::Query(query) => query.with.is_none() && is_empty_body(&query.body, queries),
+        SetExpr::SetOperation { left, right, .. } => is_empty_body(left, queries) && is_empty_body(right, queries),
         _ => false,
     }
 }
@@ -70,6 +80,9 @@ fn is_empty_table(factor: &TableFactor, queries: &[String]) -> bool {
     let name = match factor {
         TableFactor::Table { name, args: None, .. } => name,
         TableFactor::NestedJoin { table_with_joins, .. } => return is_without_rows(table_with_joins, queries),
+        TableFactor::Derived { subquery, .. } => {
+            return subquery.with.is_none() && is_empty_body(&subquery.body, queries);
+        }
         _ => return false,
     };
     match parts(name).as_slice() {
@@ -144,6 +157,10 @@ fn column_name(expr: &Expr) -> String {
         Expr::Identifier(name) => name.value.clone(),
         Expr::CompoundIdentifier(names) => names.last().map_or_else(String::new, |name| name.value.clone()),
         Expr::Cast { expr, .. } | Expr::Nested(expr) => column_name(expr),
+        Expr::CompoundFieldAccess { access_chain, .. } => match access_chain.last() {
+            Some(AccessExpr::Dot(field)) => column_name(field),
+            _ => "?column?".to_owned(),
+        },
         Expr::Function(function) => function
             .name
             .0

@@ -7,6 +7,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use splay_functions::{FRAME_MARKER, in_words_of_chrono};
 
+use super::time_patterns::in_words_of_strftime;
 use crate::error::{Error, Result};
 use crate::names::{title, titled};
 
@@ -62,6 +63,14 @@ pub(super) fn spell_out(call: &mut Function) -> Result<()> {
         {
             *format = in_words_of_chrono(format, false);
         }
+    }
+    if name == "to_char"
+        && let FunctionArguments::List(FunctionArgumentList { args, .. }) = &mut call.args
+        && let Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Value(value)))) = args.get_mut(1)
+        && let Value::SingleQuotedString(pattern) = &mut value.value
+        && let Some(words) = in_words_of_strftime(pattern)?
+    {
+        *pattern = words;
     }
     mark_frame(call);
     Ok(())

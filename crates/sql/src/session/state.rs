@@ -150,7 +150,7 @@ fn state(
     functions::register(&context);
     context.register_udf(array_queries::marker());
     if has_catalogue {
-        postgres::functions().into_iter().for_each(|function| context.register_udf(ScalarUDF::clone(&function)));
+        postgres::functions(&tables).into_iter().for_each(|function| context.register_udf(ScalarUDF::clone(&function)));
     }
     context.add_analyzer_rule(Arc::new(CompareIntervals));
     let planned = context.register_relation_planner(Arc::new(PivotPlanner));
