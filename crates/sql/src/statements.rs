@@ -87,6 +87,28 @@ pub fn without_blanks(text: &str) -> &str {
     &text[at..]
 }
 
+/// A text with blanks in the place of texts in single quotes and comments: what is left stands where it stood.
+#[must_use]
+pub fn without_texts(text: &str) -> String {
+    let bytes = text.as_bytes();
+    let (mut shown, mut at) = (String::with_capacity(text.len()), 0);
+    while at < bytes.len() {
+        let (end, is_shown) = match bytes[at] {
+            b'\'' => (end_of_quote(bytes, at, b'\''), false),
+            b'"' => (end_of_quote(bytes, at, b'"'), true),
+            b'-' if bytes.get(at + 1) == Some(&b'-') => (end_of_line(bytes, at), false),
+            b'/' if bytes.get(at + 1) == Some(&b'*') => (end_of_comment(bytes, at), false),
+            _ => (text.ceil_char_boundary(at + 1), true),
+        };
+        match is_shown {
+            true => shown.push_str(&text[at..end]),
+            false => shown.extend(std::iter::repeat_n(' ', end - at)),
+        }
+        at = end;
+    }
+    shown
+}
+
 /// The largest number of a placeholder, such as 2 for `$1 + $2`; those in quotes and comments don't count.
 #[must_use]
 pub fn placeholders(text: &str) -> usize {
@@ -155,6 +177,7 @@ mod tests {
         assert_eq!(rest, " select 3");
         assert_eq!(split("select 'é;"), (Vec::new(), "select 'é;"));
         assert_eq!(split(""), (Vec::new(), ""));
+        assert_eq!(without_texts("a 'é' \"b\" /* c */ é -- d\n e"), "a      \"b\"         é       e");
         assert_eq!(placeholders("select $2, '$9', \"$8\" -- $7\n /* $6 */ where x = $10 and y = $z"), 10);
         assert!(is_blank(" -- x\n /* y */ ") && is_blank("") && !is_blank("/* */ select"));
     }

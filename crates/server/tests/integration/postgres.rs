@@ -159,6 +159,13 @@ fn failures_have_codes_and_places() {
         ("selec 1", "42601"),
         ("select * from nowhere", "42P01"),
         ("select nothing from trade", "42703"),
+        ("select sym from trade a, trade b", "42702"),
+        ("select sym, price from trade group by sym", "42803"),
+        ("select true + 1", "42804"),
+        ("select 'a'::int", "22P02"),
+        ("select '2026-13-45'::timestamp", "22007"),
+        ("select 'foo'::date", "22007"),
+        ("select has_table_privilege('nowhere', 'select')", "42P01"),
         ("select nothing(1)", "42883"),
         ("select 1/0", "22012"),
         ("select * from trade", "54000"),
@@ -171,9 +178,28 @@ fn failures_have_codes_and_places() {
     ] {
         assert_eq!(client.fails(text), expected, "{text}");
     }
-    let replies = client.query("select 1; select (1 from trade");
-    let (_, body) = replies.iter().find(|(kind, _)| *kind == 'E').unwrap();
-    assert_eq!((field(body, b'S').as_deref(), field(body, b'P').as_deref()), (Some("ERROR"), Some("21")), "{body:?}");
+    for (text, place) in [
+        ("select 1; select (1 from trade", "21"),
+        ("select 'nope', nope from trade", "16"),
+        ("select 1; select 1 from Nowhere", "26"),
+        ("select nofun(1)", "8"),
+    ] {
+        let replies = client.query(text);
+        let (_, body) = replies.iter().find(|(kind, _)| *kind == 'E').unwrap();
+        let (severity, found) = (field(body, b'S'), field(body, b'P'));
+        assert_eq!((severity.as_deref(), found.as_deref()), (Some("ERROR"), Some(place)), "{text} {body:?}");
+    }
+}
+
+#[test]
+fn connections_beyond_the_limit_may_still_cancel() {
+    let served = served("limits.postgres_client_connections_max = 1");
+    let mut client = Client::new(&served);
+    client.send(b'Q', b"select count(*) from trade a, trade b, trade c where a.price + b.price + c.price < 0\0");
+    eventually("it runs", || served.get("/metrics").text().contains("splay_statements_running 1"));
+    let mut cancelling = connect(served.postgres());
+    cancelling.write_all(&packet(&[&80_877_102_u32.to_be_bytes()[..], &client.key].concat())).unwrap();
+    assert_eq!(code(&client.until_ready()).as_deref(), Some("57014"));
 }
 
 #[test]
