@@ -181,7 +181,7 @@ fn failures_have_codes_and_places() {
     for (text, place) in [
         ("select 1; select (1 from trade", "21"),
         ("select 'nope', nope from trade", "16"),
-        ("select 1; select 1 from Nowhere", "26"),
+        ("select 1; select 1 from Nowhere", "25"),
         ("select nofun(1)", "8"),
     ] {
         let replies = client.query(text);
