@@ -746,6 +746,9 @@ def test_catalogue_queries_are_answered(server: Postgres) -> None:
         assert ask("select table_name from information_schema.tables where table_name = 'trade'") == [("trade",)]
         expanded = "select (i.keys).n from (select information_schema._pg_expandarray(i.indkey) as keys from pg_catalog.pg_index i) i"
         assert ask(expanded) == []
+        # Columns of queries without rows have their types.
+        assert ask("select x.a from (select i.indexrelid as a from pg_index i) x union all select 1") == [(1,)]
+        assert [column.type_code for column in connection.execute(expanded).description] == [20]
         assert ask("select relname from pg_class where relname = any('{trade,\"a b\",null}'::text[])") == [("trade",)]
         assert ask("select has_table_privilege('public.trade', 'select'), has_table_privilege('pg_class', 'select')") == [(True, True)]
         with pytest.raises(psycopg.errors.UndefinedTable, match='relation "nope" does not exist'):

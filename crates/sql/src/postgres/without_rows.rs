@@ -106,29 +106,63 @@ fn simplify(select: &mut Select) {
             alias.value.push('_');
         }
         names.push(alias.value.clone());
-        let expr = match item {
-            SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => null_like(expr),
+        let data_type = match item {
+            SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => type_of(expr, &select.from),
             _ => continue,
         };
-        *item = SelectItem::ExprWithAlias { expr, alias };
+        *item = SelectItem::ExprWithAlias { expr: typed_null(data_type.unwrap_or(DataType::Varchar(None))), alias };
     }
     (select.from, select.distinct) = (Vec::new(), None);
     select.selection = Some(Expr::Value(Value::Boolean(false).into()));
 }
 
-/// A null of the type of an expression: for a column its type in the catalogue, for items of a list a number, otherwise a text.
-fn null_like(expr: &Expr) -> Expr {
-    let is_of_items = matches!(
-        expr,
-        Expr::Function(call)
-            if ["unnest", "generate_subscripts"].iter().any(|of| call.name.to_string().eq_ignore_ascii_case(of))
-    );
-    let data_type = match expr {
-        Expr::Identifier(name) => data_type(&name.value),
-        Expr::CompoundIdentifier(names) => names.last().and_then(|name| data_type(&name.value)),
-        _ => is_of_items.then_some(DataType::BigInt(None)),
-    };
-    typed_null(data_type.unwrap_or(DataType::Varchar(None)))
+/// The type of an expression in a select from these tables: that of a column in the catalogue or in a query of `FROM`, a number for items of a list,
+/// and none otherwise.
+fn type_of(expr: &Expr, from: &[TableWithJoins]) -> Option<DataType> {
+    match expr {
+        Expr::Identifier(name) => type_of_column(&name.value, from),
+        Expr::CompoundIdentifier(names) => type_of_column(&names.last()?.value, from),
+        Expr::Nested(expr) => type_of(expr, from),
+        // The items of a list and their places, as `_pg_expandarray` has them.
+        Expr::CompoundFieldAccess { .. } if matches!(column_name(expr).as_str(), "n" | "x") => {
+            Some(DataType::BigInt(None))
+        }
+        Expr::Function(call) => {
+            let name = call.name.to_string();
+            let is_of_items = ["unnest", "generate_subscripts"].iter().any(|of| name.eq_ignore_ascii_case(of));
+            is_of_items.then_some(DataType::BigInt(None))
+        }
+        _ => None,
+    }
+}
+
+fn type_of_column(column: &str, from: &[TableWithJoins]) -> Option<DataType> {
+    let relations = from
+        .iter()
+        .flat_map(|from| std::iter::once(&from.relation).chain(from.joins.iter().map(|join| &join.relation)));
+    let queries = relations.filter_map(|relation| match relation {
+        TableFactor::Derived { subquery, .. } => Some(&*subquery.body),
+        _ => None,
+    });
+    let mut found = queries.filter_map(|body| named_item(body, column));
+    found.next().map_or_else(|| data_type(column), |(expr, from)| type_of(expr, from))
+}
+
+/// The expression of a query body's column, and the tables that it is of.
+fn named_item<'a>(body: &'a SetExpr, column: &str) -> Option<(&'a Expr, &'a [TableWithJoins])> {
+    match body {
+        SetExpr::Select(select) => select.projection.iter().find_map(|item| {
+            let (name, expr) = match item {
+                SelectItem::ExprWithAlias { expr, alias } => (alias.value.clone(), expr),
+                SelectItem::UnnamedExpr(expr) => (column_name(expr), expr),
+                _ => return None,
+            };
+            name.eq_ignore_ascii_case(column).then_some((expr, select.from.as_slice()))
+        }),
+        SetExpr::Query(query) => named_item(&query.body, column),
+        SetExpr::SetOperation { left, .. } => named_item(left, column),
+        _ => None,
+    }
 }
 
 fn data_type(column: &str) -> Option<DataType> {
