@@ -4,7 +4,10 @@
 //! | --- | --- |
 //! | the commit only added files, and all still exist | removes these files |
 //! | its rows haven't changed | restores its old files, under new names |
-//! | its rows have changed | compares its rows before the commit, after it and now (`rows.rs`) |
+//! | its rows have changed | compares its rows before the commit, after it, after later removals and now (`rows.rs`) |
+//!
+//! A change that was built on the commit comes first: rows that an update or a replacement made of the commit's rows aren't told from others, and those
+//! of a load that was undone since don't come back by the undo of an older deletion.
 //!
 //! A commit that dropped columns changed no date: the columns are restored by name (`columns.rs`).
 //!
@@ -16,7 +19,7 @@ mod rows;
 
 use arrow::array::RecordBatch;
 
-use self::rows::{UndoRows, merge_sources};
+use self::rows::{States, UndoCounts, UndoRows, merge_sources};
 use crate::database::{Table, TableSnapshot};
 use crate::error::{Error, Result};
 use crate::load::{self, KeySet, LoadReport};
@@ -28,14 +31,13 @@ use crate::write::{Change, Writer};
 const MEMORY_BYTES: usize = 1 << 30;
 
 /// How a date gets back what it had.
-#[derive(Debug)]
 enum Return {
     /// The files that the commit added go.
     Remove(Vec<FileEntry>),
     /// These come back in the place of all.
     Restore(Vec<FileEntry>),
-    /// The rows of these states are compared with those that are there now.
-    Compare { before: Vec<FileEntry>, after: Vec<FileEntry> },
+    /// The rows of these states are compared.
+    Compare(States<Vec<FileEntry>>),
 }
 
 /// Why a commit can't be undone; `None` if it can.
@@ -79,11 +81,58 @@ pub(crate) fn why_not(state: &TableState, epoch: u64) -> Result<Option<String>> 
         return columns::why_not(state, epoch);
     }
     for date in note.dates.keys() {
+        if let Some(by) = replaced_since(state, epoch, *date) {
+            return Ok(Some(format!("commit {by} has replaced rows of these dates since: undo that one first")));
+        }
+        if let Some(by) = undone_below(state, epoch, *date) {
+            return Ok(Some(format!(
+                "commit {by} has undone an older commit since, whose rows it may have removed: undo that one first"
+            )));
+        }
         if way_back(state, epoch, *date)?.is_none() {
             return Ok(Some(format!("files that {} had are gone", crate::partition::folder(*date))));
         }
     }
     Ok(None)
+}
+
+/// Whether the change of a commit counts: it wasn't undone, or that was undone in its turn.
+fn is_in_effect(state: &TableState, epoch: u64) -> bool {
+    undone_by(state, epoch).is_none_or(|by| !is_in_effect(state, by))
+}
+
+/// Later commits of some kind that are in effect.
+fn in_effect_since(state: &TableState, epoch: u64, operation: Operation) -> impl Iterator<Item = (u64, &CommitNote)> {
+    let since = state.history.commits().range(epoch + 1..).map(|(number, note)| (*number, note));
+    since.filter(move |(number, note)| note.operation == operation && is_in_effect(state, *number))
+}
+
+/// A later commit of a kind that changed a date and is in effect.
+fn changed_since(state: &TableState, epoch: u64, date: i32, operation: Operation) -> Option<u64> {
+    let mut changes = in_effect_since(state, epoch, operation);
+    changes.find_map(|(number, note)| note.dates.contains_key(&date).then_some(number))
+}
+
+/// A commit that replaced rows of a date to which a commit added rows: an equal row may be of either.
+fn replaced_since(state: &TableState, epoch: u64, date: i32) -> Option<u64> {
+    use Operation::{Load, Replace, Undo, Update};
+    let has_added = matches!(state.history.commits()[&epoch].operation, Load | Replace | Update | Undo);
+    changed_since(state, epoch, date, Operation::Replace).filter(|_| has_added)
+}
+
+/// A commit that has undone what an older commit added to a date, of which a commit removed rows.
+fn undone_below(state: &TableState, epoch: u64, date: i32) -> Option<u64> {
+    use Operation::{Delete, Expire, Load, Replace, Undo, Update};
+    let commits = state.history.commits();
+    if !matches!(commits[&epoch].operation, Delete | Expire | Replace | Update) {
+        return None;
+    }
+    let has_added =
+        |note: &CommitNote| matches!(note.operation, Load | Replace | Update | Undo) && note.dates.contains_key(&date);
+    in_effect_since(state, epoch, Undo).find_map(|(number, note)| {
+        let undone = note.undoes.filter(|undone| *undone < epoch)?;
+        commits.get(&undone).is_none_or(has_added).then_some(number)
+    })
 }
 
 /// The commit that has undone another one.
@@ -113,12 +162,23 @@ fn way_back(state: &TableState, epoch: u64, date: i32) -> Result<Option<Return>>
     let (Some(before), Some(after)) = (state.files_at(date, epoch - 1)?, state.files_at(date, epoch)?) else {
         return Ok(None);
     };
+    let (mut is_changed, mut removals) = (false, Vec::new());
     for (number, note) in state.history.commits().range(epoch + 1..) {
-        if note.operation != Operation::Compact && has_changed(state, *number, date)? {
-            return Ok(Some(Return::Compare { before, after }));
+        if note.operation == Operation::Compact || !has_changed(state, *number, date)? {
+            continue;
+        }
+        is_changed = true;
+        // Rows that an undone commit removed are there again.
+        if !matches!(note.operation, Operation::Load | Operation::Capture) && is_in_effect(state, *number) {
+            let Some(files) = state.files_at(date, *number)? else { return Ok(None) };
+            removals.push(files);
         }
     }
-    Ok(Some(Return::Restore(before)))
+    if !is_changed {
+        return Ok(Some(Return::Restore(before)));
+    }
+    let now = state.files.values().filter(|entry| entry.date == date).cloned().collect();
+    Ok(Some(Return::Compare(States { before, after, removals, now })))
 }
 
 /// Whether a commit added files to a date or removed some.
@@ -167,38 +227,40 @@ impl Table {
         }
         let note = &state.history.commits()[&epoch];
         let mut change = Change::new(Operation::Undo);
-        (change.undoes, change.rows) = (Some(epoch), (note.rows.1, note.rows.0));
+        change.undoes = Some(epoch);
         // A table that was dropped is there again, and so are columns.
         let returning = columns::dropped_by(state, epoch);
         let is_changed = state.dropped || !returning.is_empty();
         change.spec = is_changed.then(|| columns::with(&state.spec, returning));
         change.unload = state.sources.values().filter(|(_, by)| *by == epoch).map(|(s, _)| s.digest.clone()).collect();
+        let mut counted = RowsUndone::default();
         for date in note.dates.keys() {
             match way_back(state, epoch, *date)? {
-                Some(Return::Remove(own)) => change.remove.extend(own.into_iter().map(|entry| entry.path)),
-                Some(Return::Restore(before)) => restore(&writer, *date, &before, &mut change)?,
-                Some(Return::Compare { before, after }) => {
-                    let missing = match compare(&writer, *date, &before, &after, &mut change) {
+                Some(Return::Remove(own)) => {
+                    counted.removed_files(&own);
+                    change.remove.extend(own.into_iter().map(|entry| entry.path));
+                }
+                Some(Return::Restore(before)) => {
+                    counted.is_whole = false;
+                    restore(&writer, *date, &before, &mut change)?;
+                }
+                Some(Return::Compare(states)) => {
+                    let counts = match compare(&writer, *date, &states, &mut change) {
                         Err(Error::DuplicateKey { columns, values, .. }) => {
                             let reason = format!("the key ({columns})=({values}) would be there twice");
                             return Err(Error::CannotUndo { table: self.name().to_owned(), commit: epoch, reason });
                         }
                         compared => compared?,
                     };
-                    // Rows that were changed twice would be there twice.
-                    if missing > 0
-                        && !matches!(
-                            note.operation,
-                            Operation::Load | Operation::Delete | Operation::Expire | Operation::Drop
-                        )
-                    {
-                        let reason = format!("{missing} of the rows that it made have been changed since");
+                    if let Some(reason) = built_on(state, epoch, *date, counts.missing) {
                         return Err(Error::CannotUndo { table: self.name().to_owned(), commit: epoch, reason });
                     }
+                    counted.compared(counts);
                 }
                 None => return Err(Error::Poisoned),
             }
         }
+        change.rows = counted.rows(note.rows);
         let mut report =
             LoadReport { partitions: note.dates.len(), segments: change.add.len(), ..LoadReport::default() };
         (report.rows, report.removed) = change.rows;
@@ -249,6 +311,60 @@ impl Table {
     }
 }
 
+/// Why missing rows of a commit keep it from being undone: others were made of them, which would then be there twice.
+fn built_on(state: &TableState, epoch: u64, date: i32, missing: u64) -> Option<String> {
+    use Operation::{Delete, Drop, Expire, Load, Update};
+    if missing == 0 {
+        return None;
+    }
+    if let Some(by) = changed_since(state, epoch, date, Update) {
+        return Some(format!("commit {by} has changed {missing} of its rows since: undo that one first"));
+    }
+    let is_plain = matches!(state.history.commits()[&epoch].operation, Load | Delete | Expire | Drop);
+    (!is_plain).then(|| format!("{missing} of the rows that it made have been changed since"))
+}
+
+/// Rows that come back and rows that go by an undo.
+struct RowsUndone {
+    returned: u64,
+    removed: u64,
+    /// What the commit itself did to these dates.
+    of_commit: (u64, u64),
+    /// Whether all dates were counted. Of one whose files come back only the commit's own numbers are known, of all dates together.
+    is_whole: bool,
+}
+
+impl Default for RowsUndone {
+    fn default() -> RowsUndone {
+        RowsUndone { returned: 0, removed: 0, of_commit: (0, 0), is_whole: true }
+    }
+}
+
+impl RowsUndone {
+    fn removed_files(&mut self, files: &[FileEntry]) {
+        let rows: u64 = files.iter().map(|entry| entry.rows).sum();
+        self.removed += rows;
+        self.of_commit.0 += rows;
+    }
+
+    fn compared(&mut self, counts: UndoCounts) {
+        self.returned += counts.removed;
+        self.removed += counts.added - counts.missing;
+        self.of_commit.0 += counts.added;
+        self.of_commit.1 += counts.removed;
+    }
+
+    /// Rows that come back and rows that go, where the commit added and removed `of_commit` in all.
+    fn rows(&self, of_commit: (u64, u64)) -> (u64, u64) {
+        if self.is_whole {
+            return (self.returned, self.removed);
+        }
+        let of_others = |all: u64, counted: u64| all.saturating_sub(counted);
+        let returned = self.returned + of_others(of_commit.1, self.of_commit.1);
+        (returned, self.removed + of_others(of_commit.0, self.of_commit.0))
+    }
+}
+
 /// Gives a date the files that it had.
 fn restore(writer: &Writer, date: i32, before: &[FileEntry], change: &mut Change) -> Result<()> {
     let current = writer.partition(date);
@@ -261,14 +377,16 @@ fn restore(writer: &Writer, date: i32, before: &[FileEntry], change: &mut Change
     Ok(())
 }
 
-/// Writes a date anew: as it is, but for the rows that changed from one state to the other. Gives how many of those that came aren't there
-/// any more.
-fn compare(writer: &Writer, date: i32, before: &[FileEntry], after: &[FileEntry], change: &mut Change) -> Result<u64> {
-    let Some(state) = writer.state() else { return Ok(0) };
-    let (spec, current) = (state.spec.clone(), writer.partition(date));
-    let segments = |entries: &[FileEntry]| entries.iter().map(|entry| writer.segment(entry)).collect::<Vec<Segment>>();
-    let states = [segments(before), segments(after), segments(&current)];
-    let widest = states.iter().map(|segments| load::row_bytes(&spec, segments)).collect::<Result<Vec<_>>>()?;
+/// Writes a date anew: as it is, but for the rows that changed by the commit.
+fn compare(writer: &Writer, date: i32, states: &States<Vec<FileEntry>>, change: &mut Change) -> Result<UndoCounts> {
+    let Some(state) = writer.state() else { return Ok(UndoCounts::default()) };
+    let (spec, current) = (state.spec.clone(), &states.now);
+    let segments =
+        |entries: &Vec<FileEntry>| entries.iter().map(|entry| writer.segment(entry)).collect::<Vec<Segment>>();
+    let removals: Vec<Vec<Segment>> = states.removals.iter().map(segments).collect();
+    let [before, after, now] = [&states.before, &states.after, current].map(segments);
+    let all = [&before, &after, &now].into_iter().chain(&removals);
+    let widest = all.map(|segments| load::row_bytes(&spec, segments)).collect::<Result<Vec<_>>>()?;
     let row_bytes = widest.into_iter().max().unwrap_or(1);
     let tier = current.first().map_or(Tier::Mapped, |entry| entry.tier);
     let rows_max = load::segment_rows(writer, MEMORY_BYTES, row_bytes);
@@ -279,20 +397,22 @@ fn compare(writer: &Writer, date: i32, before: &[FileEntry], after: &[FileEntry]
         (*rows, *pending) = (0, Vec::new());
         Ok(())
     };
-    let missing = std::thread::scope(|scope| -> Result<u64> {
+    let counts = std::thread::scope(|scope| -> Result<UndoCounts> {
         let source = |state| merge_sources(scope, &spec, load::stored(&spec, state, load::chunk_rows(row_bytes)));
-        let mut undoing = UndoRows::new(&spec, source(&states[0]), source(&states[1]), source(&states[2]))?;
+        let removals = removals.iter().map(|state| source(state)).collect();
+        let sources = States { before: source(&before), after: source(&after), removals, now: source(&now) };
+        let mut undoing = UndoRows::new(&spec, sources)?;
         undoing.run(&mut |batch| {
             rows += batch.num_rows();
             keys.as_mut().map_or(Ok(()), |keys| keys.add_new(&batch, "is there twice"))?;
             pending.push(batch);
             if rows >= rows_max { write(&mut pending, &mut rows) } else { Ok(()) }
         })?;
-        Ok(undoing.missing)
+        Ok(undoing.counts)
     })?;
     if rows > 0 {
         write(&mut pending, &mut rows)?;
     }
-    change.remove.extend(current.into_iter().map(|entry| entry.path));
-    Ok(missing)
+    change.remove.extend(current.iter().map(|entry| entry.path.clone()));
+    Ok(counts)
 }

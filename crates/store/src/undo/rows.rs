@@ -2,8 +2,12 @@
 //!
 //! Three states of a date are read in parallel: before the commit, after it, and now. All are ordered by (symbol,
 //! time, arrival), so only rows of one symbol and time are compared, as bytes. Rows that the commit added are
-//! removed, those that it removed return to their old place, and all others stay. Memory: a chunk of each state, and
-//! the rows of one symbol and time.
+//! removed, those that it removed return to their old place, and all others stay.
+//!
+//! Equal rows can't be told apart by their bytes: a row of the commit may have been deleted, and an equal one loaded since, which stays. So the states
+//! after each later removal are read, too. Of the rows that the commit added there are at most as many left as the state with the fewest of them has.
+//!
+//! Memory: a chunk of each state, and the rows of one symbol and time.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -37,15 +41,38 @@ struct DateVersion<'a> {
     at: usize,
 }
 
-/// The rows of an undo, made of the three states.
+/// The states of a date that an undo compares.
+pub(super) struct States<T> {
+    /// Before the commit.
+    pub(super) before: T,
+    /// After it.
+    pub(super) after: T,
+    /// After each later commit that removed rows.
+    pub(super) removals: Vec<T>,
+    /// At present.
+    pub(super) now: T,
+}
+
+/// Numbers of rows of an undo.
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct UndoCounts {
+    /// Rows that the commit added.
+    pub(super) added: u64,
+    /// Rows that it removed.
+    pub(super) removed: u64,
+    /// Rows that it added and that aren't there any more.
+    pub(super) missing: u64,
+}
+
+/// The rows of an undo, made of these states.
 pub(super) struct UndoRows<'a> {
     spec: &'a TableSpec,
     before: DateVersion<'a>,
     after: DateVersion<'a>,
+    removals: Vec<DateVersion<'a>>,
     now: DateVersion<'a>,
     converter: RowConverter,
-    /// Rows that came with the commit and aren't there any more.
-    pub(super) missing: u64,
+    pub(super) counts: UndoCounts,
 }
 
 type Key = (Option<String>, i64);
@@ -71,28 +98,35 @@ pub(super) fn merge_sources<'scope, 'a: 'scope>(
 }
 
 impl<'a> UndoRows<'a> {
-    pub(super) fn new(
-        spec: &'a TableSpec,
-        before: Source<'a>,
-        after: Source<'a>,
-        now: Source<'a>,
-    ) -> Result<UndoRows<'a>> {
+    pub(super) fn new(spec: &'a TableSpec, sources: States<Source<'a>>) -> Result<UndoRows<'a>> {
         let state = |source| DateVersion { source, batch: RecordBatch::new_empty(spec.arrow()), at: 0 };
+        let States { before, after, removals, now } = sources;
         let fields = spec.arrow().fields().iter().map(|field| SortField::new(field.data_type().clone())).collect();
         let converter = RowConverter::new(fields)?;
-        Ok(UndoRows { spec, before: state(before), after: state(after), now: state(now), converter, missing: 0 })
+        Ok(UndoRows {
+            spec,
+            before: state(before),
+            after: state(after),
+            removals: removals.into_iter().map(state).collect(),
+            now: state(now),
+            converter,
+            counts: UndoCounts::default(),
+        })
     }
 
     /// Gives the rows of the result, in order.
     pub(super) fn run(&mut self, sink: &mut dyn FnMut(RecordBatch) -> Result<()>) -> Result<()> {
         let (schema, mut result, mut rows) = (self.spec.arrow(), Vec::new(), 0);
         loop {
-            let keys = [self.before.key(self.spec)?, self.after.key(self.spec)?, self.now.key(self.spec)?];
-            let Some(least) = keys.into_iter().flatten().min() else { break };
-            let before = self.before.group(self.spec, &least, &self.converter)?;
-            let after = self.after.group(self.spec, &least, &self.converter)?;
-            let now = self.now.group(self.spec, &least, &self.converter)?;
-            for part in self.of_group(&before, &after, &now)? {
+            let Some(least) = self.next_key()? else { break };
+            let group = |state: &mut DateVersion| state.group(self.spec, &least, &self.converter);
+            let rows_at_time = States {
+                before: group(&mut self.before)?,
+                after: group(&mut self.after)?,
+                removals: self.removals.iter_mut().map(group).collect::<Result<_>>()?,
+                now: group(&mut self.now)?,
+            };
+            for part in self.of_group(&rows_at_time)? {
                 rows += part.num_rows();
                 result.push(part);
             }
@@ -108,8 +142,16 @@ impl<'a> UndoRows<'a> {
         Ok(())
     }
 
+    /// The least symbol and time that a state has next.
+    fn next_key(&mut self) -> Result<Option<Key>> {
+        let states = [&mut self.before, &mut self.after, &mut self.now].into_iter().chain(&mut self.removals);
+        let keys = states.map(|state| state.key(self.spec)).collect::<Result<Vec<_>>>()?;
+        Ok(keys.into_iter().flatten().min())
+    }
+
     /// The rows of one symbol and time: those that were there before in their old order, then those that came later.
-    fn of_group(&mut self, before: &RowsAtTime, after: &RowsAtTime, now: &RowsAtTime) -> Result<Vec<RecordBatch>> {
+    fn of_group(&mut self, rows: &States<RowsAtTime>) -> Result<Vec<RecordBatch>> {
+        let States { before, after, removals, now } = rows;
         if before.bytes == after.bytes {
             return Ok(vec![now.rows.clone()]);
         }
@@ -122,6 +164,15 @@ impl<'a> UndoRows<'a> {
                 *other -= both;
             }
         }
+        self.counts.added += total(&came);
+        self.counts.removed += total(&went);
+        // Those that the commit added and that a later commit removed are missing, whatever came in their place.
+        let all = total(&came);
+        for state in removals {
+            let left = row_counts(&state.bytes);
+            came.iter_mut().for_each(|(row, count)| *count = (*count).min(left.get(row).copied().unwrap_or(0)));
+        }
+        let removed_since = all - total(&came);
         // Each row that is there now is one that came and goes, or one that stays.
         let mut stays: HashMap<&OwnedRow, usize> = HashMap::new();
         let mut keeps = Vec::with_capacity(now.bytes.len());
@@ -134,7 +185,7 @@ impl<'a> UndoRows<'a> {
             keeps.push(is_kept);
         }
         keeps.reverse();
-        self.missing += came.values().map(|count| *count as u64).sum::<u64>();
+        self.counts.missing += removed_since + total(&came);
         let mut old = Vec::new();
         for (place, row) in before.bytes.iter().enumerate() {
             let comes_back = went.get_mut(row).filter(|count| **count > 0);
@@ -160,6 +211,10 @@ impl<'a> UndoRows<'a> {
         let take_rows = |rows: &RecordBatch, places: Vec<u64>| take_record_batch(rows, &UInt64Array::from(places));
         Ok(vec![take_rows(&before.rows, old)?, take_rows(&now.rows, new)?])
     }
+}
+
+fn total(counts: &HashMap<&OwnedRow, usize>) -> u64 {
+    counts.values().map(|count| *count as u64).sum()
 }
 
 fn row_counts(rows: &[OwnedRow]) -> HashMap<&OwnedRow, usize> {

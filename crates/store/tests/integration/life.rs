@@ -48,7 +48,7 @@ struct Step {
     loaded: Option<Vec<Row>>,
 }
 
-fn doubled(rows: &RecordBatch) -> RecordBatch {
+pub(crate) fn doubled(rows: &RecordBatch) -> RecordBatch {
     let sizes: Int32Array = arrow::array::AsArray::as_primitive::<arrow::datatypes::Int32Type>(rows.column(3).as_ref())
         .unary(|size| size * 2);
     let mut columns = rows.columns().to_vec();

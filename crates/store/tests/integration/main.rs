@@ -29,5 +29,6 @@ mod scenario;
 mod schema;
 mod select;
 mod tiers;
+mod undo;
 mod unreadable;
 mod views;
