@@ -115,7 +115,7 @@ NESTED = "select 'x' as a, make_array(1.0, null, 2.5) as bids, named_struct('ven
 NESTED_CSV = 'a,bids,best\nx,"[1.0, null, 2.5]","{""venue"": ""X \\""Y\\"""", ""size"": 3}"\n'
 
 
-def test_nested_columns_are_text_in_csv(market: splay.Database, tmp_path: pathlib.Path) -> None:
+def test_lists_are_text_in_csv_and_levels_are_columns(market: splay.Database, tmp_path: pathlib.Path) -> None:
     levels = pa.FixedSizeListArray.from_arrays(pa.array([1.5, None, 2.5, 3.5]), 2)
     times = pa.array([1, 2], pa.timestamp("ns"))
     market.write("book", pa.table({"time": times, "sym": ["A", "A"], "bid": levels}))
@@ -128,7 +128,12 @@ def test_nested_columns_are_text_in_csv(market: splay.Database, tmp_path: pathli
     done = subprocess.run([SPLAY, "export", str(tmp_path / "db"), "book", "--to", str(out), "--format", "csv"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     (exported,) = out.rglob("*.csv")
-    assert [line.split(",", 2)[2] for line in exported.read_text().splitlines()] == ["bid", '"[1.5, null]"', '"[2.5, 3.5]"']
+    assert [line.split(",", 2)[2] for line in exported.read_text().splitlines()] == ["bid_0,bid_1", "1.5,", "2.5,3.5"]
+    # Levels come back from the columns that they went into.
+    load = [SPLAY, "load", str(tmp_path / "db"), "again", str(exported), "--type", "bid=levels(2)"]
+    done = subprocess.run(load, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert market.sql("select bid from again").fetchall() == market.sql("select bid from book").fetchall()
     with Server(tmp_path / "db") as server:
         status, body = server.send("/query", json.dumps({"sql": NESTED, "format": "csv"}).encode(), content_type="application/json")
         assert (status, body.decode()) == (200, NESTED_CSV)

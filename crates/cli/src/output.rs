@@ -16,7 +16,7 @@ use arrow::util::display::FormatOptions;
 use arrow::util::pretty::pretty_format_batches_with_options;
 use parquet::arrow::ArrowWriter;
 use splay_sql::nested_as_text;
-use splay_store::{write_csv_names, write_csv_rows};
+use splay_store::{csv_batch, csv_schema, write_csv_names, write_csv_rows};
 
 use crate::args::OutputFormat;
 use crate::print;
@@ -107,7 +107,7 @@ pub fn write_to(rows: Rows<'_>, format: OutputFormat, sink: impl Write + Send, s
         OutputFormat::Table => table(&schema, batches, &mut sink, shown)?,
         OutputFormat::Chart => chart(&schema, batches, &mut sink, shown)?,
         OutputFormat::Csv => {
-            write_csv_names(&schema, &mut sink)?;
+            write_csv_names(&csv_schema(&schema), &mut sink)?;
             for batch in batches {
                 write_csv_rows(&as_text(&batch?)?, &mut sink)?;
             }
@@ -142,7 +142,7 @@ pub fn write_to(rows: Rows<'_>, format: OutputFormat, sink: impl Write + Send, s
 
 /// Rows as CSV has them.
 pub fn as_text(batch: &RecordBatch) -> Result<RecordBatch> {
-    Ok(nested_as_text(batch, &mut |_| Ok(()))?)
+    Ok(nested_as_text(&csv_batch(batch)?, &mut |_| Ok(()))?)
 }
 
 /// The first rows as a table, and how many there are.

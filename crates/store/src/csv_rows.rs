@@ -2,17 +2,60 @@
 //!
 //! - A null is nothing between its commas and an empty text is two quotes, so that a reader can tell them apart.
 //! - A null that is the only field of its row is two quotes, too: readers take an empty line for no row.
+//! - Lists of a fixed number of values, as the levels of a book are, are as many columns, `bid_px_0` to `bid_px_9`, as a load reads them.
 //! - A field with a comma, a quote or an end of a line in it stands in quotes; rows end with a line feed.
 
 use std::io::Write;
+use std::sync::Arc;
 
-use arrow::array::{Array, RecordBatch};
-use arrow::datatypes::Schema;
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions, UInt64Array};
+use arrow::compute::take;
+use arrow::datatypes::{DataType, Schema};
 use arrow::error::ArrowError;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 
 /// Bytes of rows that are written at once.
 const WRITE_BYTES: usize = 1 << 16;
+
+/// The columns of a schema with a column for each value of lists of a fixed size.
+#[must_use]
+pub fn csv_schema(schema: &Schema) -> Schema {
+    let fields = schema.fields().iter().flat_map(|field| match field.data_type() {
+        DataType::FixedSizeList(value, size) => {
+            let column = |place| {
+                Arc::new(value.as_ref().clone().with_name(format!("{}_{place}", field.name())).with_nullable(true))
+            };
+            (0..*size).map(column).collect()
+        }
+        _ => vec![Arc::clone(field)],
+    });
+    Schema::new(fields.collect::<Vec<_>>())
+}
+
+/// Rows with a column for each value of lists of a fixed size.
+///
+/// # Errors
+/// Those of Arrow, if memory runs out.
+pub fn csv_batch(batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
+    if !batch.columns().iter().any(|column| matches!(column.data_type(), DataType::FixedSizeList(..))) {
+        return Ok(batch.clone());
+    }
+    let mut columns: Vec<ArrayRef> = Vec::with_capacity(batch.num_columns());
+    for column in batch.columns() {
+        let Some(lists) = column.as_fixed_size_list_opt() else {
+            columns.push(Arc::clone(column));
+            continue;
+        };
+        let (rows, size) = (lists.len() as u64, u64::try_from(lists.value_length()).unwrap_or(0));
+        for place in 0..size {
+            let value = |row: u64| (!lists.is_null(usize::try_from(row).unwrap_or(0))).then_some(row * size + place);
+            let values: UInt64Array = (0..rows).map(value).collect();
+            columns.push(take(lists.values(), &values, None)?);
+        }
+    }
+    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    RecordBatch::try_new_with_options(Arc::new(csv_schema(&batch.schema())), columns, &options)
+}
 
 /// Writes the names of the columns as a row.
 ///
@@ -28,7 +71,7 @@ pub fn write_csv_names(schema: &Schema, sink: &mut dyn Write) -> Result<(), Arro
     Ok(sink.write_all(&line)?)
 }
 
-/// Writes rows. Lists, structs and maps have to be texts already.
+/// Writes rows of [`csv_batch`]. Other lists, structs and maps have to be texts already.
 ///
 /// # Errors
 /// [`ArrowError::CsvError`] for a nested column; those of the sink.
@@ -90,9 +133,7 @@ fn push_text(text: &str, line: &mut Vec<u8>) {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use std::sync::Arc;
-
-    use arrow::array::{ArrayRef, DictionaryArray, Float64Array, ListArray, StringArray};
+    use arrow::array::{DictionaryArray, FixedSizeListArray, Float64Array, ListArray, StringArray};
     use arrow::datatypes::{Float64Type, Int32Type};
 
     use super::*;
@@ -117,6 +158,19 @@ mod tests {
             "n,\"a,b\",s\n1.5,a,\"\"\n,\"\",\nNaN,,x\n-2.0,\"b,\"\"c\"\"\n\",x\n"
         );
         assert_eq!(written(vec![("t", texts())]), "t\na\n\"\"\n\"\"\n\"b,\"\"c\"\"\n\"\n", "no empty lines");
+    }
+
+    #[test]
+    fn levels_are_columns() {
+        let lists = [Some(vec![Some(1.5), None]), None, Some(vec![Some(2.0), Some(3.0)])];
+        let levels = FixedSizeListArray::from_iter_primitive::<Float64Type, _, _>(lists, 2);
+        let numbers = Arc::new(Float64Array::from(vec![7.0, 8.0, 9.0])) as ArrayRef;
+        let all = RecordBatch::try_from_iter([("px", Arc::new(levels) as ArrayRef), ("n", numbers)]).unwrap();
+        let mut bytes = Vec::new();
+        write_csv_names(&csv_schema(&all.schema()), &mut bytes).unwrap();
+        write_csv_rows(&csv_batch(&all.slice(0, 2)).unwrap(), &mut bytes).unwrap();
+        write_csv_rows(&csv_batch(&all.slice(2, 1)).unwrap(), &mut bytes).unwrap();
+        assert_eq!(String::from_utf8(bytes).unwrap(), "px_0,px_1,n\n1.5,,7.0\n,,8.0\n2.0,3.0,9.0\n");
     }
 
     #[test]

@@ -103,7 +103,7 @@ pub use change::{CommitReport, ExpireReport, of_dates};
 pub use chrono_tz::Tz;
 pub use civil::CivilDate;
 pub use counted::{Counted, Thousands};
-pub use csv_rows::{write_csv_names, write_csv_rows};
+pub use csv_rows::{csv_batch, csv_schema, write_csv_names, write_csv_rows};
 pub use database::{Database, Partition, Table, TableSnapshot};
 pub use dates::{Dates, start_of_date};
 pub use delta::{Publish, PublishReport};

@@ -15,7 +15,7 @@ use axum::http::header;
 use bytes::Bytes;
 use serde_json::json;
 use splay_sql::{AnswerMemory, StatementStats, nested_as_text, widest_row_bytes};
-use splay_store::{ColumnType, write_csv_names, write_csv_rows};
+use splay_store::{ColumnType, csv_batch, write_csv_names, write_csv_rows};
 
 use crate::counted_bytes::{self, CountedBuffer};
 use crate::problem::{Code, Outcome, Problem};
@@ -219,7 +219,8 @@ fn encoded_part(buffer: &mut CountedBuffer, written: Result<(), ArrowError>) -> 
 
 fn csv(buffer: &mut CountedBuffer, batch: &RecordBatch, memory: &AnswerMemory, header: bool) -> Outcome<Bytes> {
     let (text, mut refused) = (memory.part(), None);
-    let rows = nested_as_text(batch, &mut |bytes| {
+    let batch = csv_batch(batch).map_err(cant_write)?;
+    let rows = nested_as_text(&batch, &mut |bytes| {
         text.resize(bytes).map_err(|error| {
             let arrow_error = ArrowError::MemoryError(error.to_string());
             refused = Some(error);
