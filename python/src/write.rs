@@ -1,12 +1,12 @@
 //! Writes frames into tables, batch by batch, from any Arrow producer.
 
-use arrow::array::{RecordBatch, RecordBatchReader};
+use arrow::array::{RecordBatch, RecordBatchIterator, RecordBatchReader};
 use arrow::datatypes::Schema;
 use arrow::error::ArrowError;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3_arrow::input::AnyRecordBatch;
-use splay_import::SAMPLE_ROWS;
+use splay_import::{DateAndClock, SAMPLE_ROWS};
 use splay_store::{ColumnType, DATE_COLUMN, Database, Error, LoadOptions, LoadReport, TableSpec};
 
 use crate::columns::{self, NewTableOptions};
@@ -83,7 +83,9 @@ fn fitting_table(
     rows: Box<dyn RecordBatchReader + Send>,
     table_options: &NewTableOptions,
 ) -> Result<Frame> {
-    let (existing, frame) = (existing(database, table)?, rows.schema());
+    let existing = existing(database, table)?;
+    let rows = with_one_time(rows, existing.as_ref(), table_options);
+    let frame = rows.schema();
     let positions = stored_columns(&frame, existing.as_ref());
     let frame = frame.project(&positions).map_err(Error::from)?;
     if let Some(existing) = &existing {
@@ -114,6 +116,21 @@ fn fitting_table(
         }
     }
     Ok(Frame { spec, rows: Box::new(first.into_iter().chain(rows)), positions })
+}
+
+/// The frame with a date and a time of day in two columns as one time.
+fn with_one_time(
+    rows: Box<dyn RecordBatchReader + Send>,
+    existing: Option<&TableSpec>,
+    table_options: &NewTableOptions,
+) -> Box<dyn RecordBatchReader + Send> {
+    let is_typed = |name: &str| table_options.types.iter().any(|(typed, _)| typed.eq_ignore_ascii_case(name));
+    let is_reference = table_options.reference.is_some() || existing.is_some_and(|table| table.reference.is_some());
+    let clock = DateAndClock::of(&rows.schema(), table_options.time.as_deref(), existing, &is_typed);
+    let Some(clock) = clock.filter(|_| !is_reference) else { return rows };
+    let schema = clock.schema(&rows.schema());
+    let joined = rows.map(move |batch| clock.join(&batch?).map_err(ArrowError::InvalidArgumentError));
+    Box::new(RecordBatchIterator::new(joined, schema))
 }
 
 /// The first batches with rows, until they have so many together or one can't be read, which is then the last.

@@ -1,5 +1,6 @@
 """What people have, through the command and the package: exports of pandas, JSON, other dates and numbers, duplicates, wrong rows."""
 
+import datetime as dt
 import gzip
 import json
 import subprocess
@@ -8,6 +9,7 @@ import duckdb
 import numpy as np
 import pages
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -281,3 +283,70 @@ def test_a_row_with_a_null_in_its_key_is_no_duplicate(db):
     assert (report.rows, report.duplicates, db.table("t").rows) == (3, 1, 3)
     db.write("t", rows, dedupe=["sym", "n"])
     assert db.table("t").rows == 5
+
+
+def dates_and_clocks() -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "date": [dt.date(2024, 3, 4), dt.date(2024, 3, 4), dt.date(2024, 3, 5)],
+            "time": [dt.time(9, 30, 0, 250), dt.time(16), dt.time(0)],
+            "symbol": ["A", "B", "A"],
+            "price": [1.0, 2.0, 3.0],
+        }
+    )
+
+
+AT = ["2024-03-04 09:30:00.000250", "2024-03-04 16:00:00", "2024-03-05 00:00:00"]
+
+
+@pytest.mark.parametrize("kind", ["typed", "text", "midnight", "polars"])
+def test_date_and_time_of_day_of_a_frame_are_its_time(tmp_path, kind):
+    frame = dates_and_clocks()
+    if kind == "text":
+        frame["time"] = frame.time.map(str)
+    if kind == "midnight":
+        frame["date"] = pd.to_datetime(frame.date)
+    db = splay.open(tmp_path)
+    db.write("t", pl.from_pandas(frame) if kind == "polars" else frame)
+    stored = db.sql("select time, price from t order by price").to_pandas()
+    assert list(stored.time.dt.tz_localize(None)) == list(pd.to_datetime(AT, format="ISO8601"))
+    assert db.table("t").schema.names == ["time", "symbol", "price"]
+    # The table has a time now, and takes such rows again.
+    db.write("t", frame)
+    assert db.sql("select count(*) from t where date = '2024-03-05'").fetchall() == [(2,)]
+    with pytest.raises(splay.Error, match="no time of day"):
+        db.write("t", frame.assign(time=["9:30", "25 o'clock", "x"]))
+    assert db.sql("select count(*) from t").fetchall() == [(6,)]
+
+
+@pytest.mark.parametrize("ending", ["parquet", "arrow"])
+def test_date_and_time_of_day_of_a_file_are_its_time(tmp_path, ending):
+    frame, name = pl.from_pandas(dates_and_clocks()), tmp_path / f"apart.{ending}"
+    frame.write_parquet(name) if ending == "parquet" else frame.write_ipc(name)
+    said = splay_command("load", tmp_path / "db", "t", name, "--zone", "America/New_York", "--dry-run")
+    assert "time is the time of day on the date of its row" in said
+    splay_command("load", tmp_path / "db", "t", name, "--zone", "America/New_York")
+    stored = splay.open(tmp_path / "db").sql("select time, date from t order by price").fetchall()
+    assert [str(time)[:19] for time, _ in stored] == ["2024-03-04 14:30:00", "2024-03-04 21:00:00", "2024-03-05 05:00:00"]
+    # What is named stays what it is.
+    splay_command("load", tmp_path / "db", "kept", name, "--time", "date", "--type", "time=time")
+    assert splay.open(tmp_path / "db").table("kept").schema.names == ["date", "time", "symbol", "price"]
+
+
+def test_one_bad_time_leaves_the_column_a_time(tmp_path):
+    lines = [f"2024-03-04 09:30:{second:02},A,{second}" for second in range(50)]
+    text = "\n".join(["time,sym,price", *lines, "2024-13-04 09:30:00,A,50"])
+    (tmp_path / "bad.csv").write_text(text)
+    said = splay_command("load", tmp_path / "db", "t", tmp_path / "bad.csv", fails=True)
+    assert "line 52" in said and "2024-13-04" in said
+    said = splay_command("load", tmp_path / "db", "t", tmp_path / "bad.csv", "--on-error", "quarantine")
+    assert splay.open(tmp_path / "db").sql("select count(*) from t").fetchall() == [(50,)]
+
+
+def test_a_writer_holds_no_more_than_the_database_may(tmp_path):
+    """The default of a load is the limit of the database: rows beyond it are spilled, and all arrive."""
+    db = splay.open(tmp_path, memory_bytes=4 << 20)
+    rows = 300_000
+    frame = pl.DataFrame({"time": pl.Series(range(rows, 0, -1)).cast(pl.Datetime("ns")), "sym": ["A"] * rows, "n": range(rows)})
+    assert db.write("t", frame).rows == rows
+    assert db.sql("select count(*), sum(n) from t").fetchall() == [(rows, rows * (rows - 1) // 2)]

@@ -91,7 +91,8 @@ pub(crate) struct Evidence {
     uint: bool,
     float: bool,
     date: bool,
-    timestamp: bool,
+    /// How many are times with a date.
+    timestamps: usize,
     epoch: Option<EpochUnit>,
     epoch_possible: bool,
     bytes_max: usize,
@@ -124,7 +125,7 @@ impl Default for Evidence {
             uint: true,
             float: true,
             date: true,
-            timestamp: true,
+            timestamps: 0,
             epoch: None,
             epoch_possible: true,
             bytes_max: 0,
@@ -188,7 +189,7 @@ impl Evidence {
         self.float = self.float && is_float;
         self.is_small = self.is_small && integer.is_none_or(|v| v.unsigned_abs() <= 1 << 53);
         self.date = self.date && times::date(text).is_some();
-        self.timestamp = self.timestamp && times::written(text).is_some();
+        self.timestamps += usize::from(times::written(text).is_some());
         if self.epoch_possible {
             let point = memchr::memchr(b'.', text).unwrap_or(text.len());
             let unit = numbers::integer(&text[..point]).and_then(EpochUnit::guess);
@@ -241,7 +242,8 @@ impl Evidence {
         if self.float {
             return plain(ColumnType::Float64);
         }
-        if self.timestamp {
+        // Few values that are none don't make a time a text: their rows are malformed.
+        if self.timestamps == self.values || time_name && self.timestamps * 10 >= self.values * 9 {
             return plain(ColumnType::Timestamp);
         }
         if self.clock {

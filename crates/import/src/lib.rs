@@ -30,6 +30,7 @@
 
 mod columnar;
 mod csv;
+mod date_and_clock;
 mod dbn;
 mod decompress;
 mod error;
@@ -52,6 +53,7 @@ mod sniff;
 
 pub use csv::delimiter::Delimiter;
 pub use csv::number_form::NumberForm;
+pub use date_and_clock::DateAndClock;
 pub use error::{Error, Result};
 pub use exact::{cast_exactly, natural_type};
 pub use few_texts::{SAMPLE_ROWS, TextSample};

@@ -12,6 +12,7 @@ use crate::csv::delimiter::Delimiter;
 use crate::csv::number_form::NumberForm;
 use crate::csv::times::{Spelling, Zone};
 use crate::csv::{DateSource, Rule, Source, same_name};
+use crate::date_and_clock::DateAndClock;
 use crate::decompress::Stream;
 use crate::error::{Error, Result};
 use crate::evidence::ValueFormats;
@@ -104,6 +105,8 @@ pub struct Import {
     pub(crate) block_bytes: usize,
     /// Zone of times without one in binary files.
     pub(crate) zone: Option<Zone>,
+    /// The columns of binary files that are the time together.
+    pub(crate) clock: Option<DateAndClock>,
     /// What was found out, and what would help.
     pub(crate) notes: Vec<String>,
 }
@@ -163,13 +166,18 @@ pub fn plan(
     };
     let mut notes = Vec::new();
     let own_date = settings.types.iter().any(|(name, _)| same_name(name, DATE_COLUMN)) || settings.recipe.is_some();
+    let mut clock = None;
     let (spec, reading) = match kind {
         DetectedFormat::Text(_) | DetectedFormat::Json => {
             let (spec, mut source) = plan_text(table, &files, kind, &settings, existing, &mut notes)?;
             source.add_nulls(&settings.null_texts);
             (spec, ReaderKind::Text(source))
         }
-        kind => (plan_binary(table, first, kind, &settings, existing)?, ReaderKind::Binary(kind)),
+        kind => {
+            clock = date_and_clock(first, kind, &settings, existing)?;
+            notes.extend(clock.as_ref().map(DateAndClock::note));
+            (plan_binary(table, first, kind, &settings, existing, clock.as_ref())?, ReaderKind::Binary(kind))
+        }
     };
     spec.validate()?;
     if let Some(start) = settings.day_start.filter(|start| *start != spec.day_start) {
@@ -183,7 +191,7 @@ pub fn plan(
     }
     let zone = settings.zone.as_deref().map(files_zone).transpose()?;
     let threads = settings.threads.max(1);
-    let import = Import { zone, notes, ..Import::of(spec, files, reading, (settings.on_error, threads)) };
+    let import = Import { zone, clock, notes, ..Import::of(spec, files, reading, (settings.on_error, threads)) };
     match import.spec.without_date().filter(|_| existing.is_none() && !own_date) {
         Some(other) => import.try_without_date(other),
         None if import.spec.has_virtual_date() => Ok(import.with_given_dates()),
@@ -199,8 +207,8 @@ impl Import {
         (on_error, threads): (OnError, usize),
     ) -> Import {
         let rows = spec.as_read();
-        let (block_bytes, zone, notes) = (BLOCK_BYTES, None, Vec::new());
-        Import { rows, spec, files, reading, on_error, threads, block_bytes, zone, notes }
+        let (block_bytes, zone, clock, notes) = (BLOCK_BYTES, None, None, Vec::new());
+        Import { rows, spec, files, reading, on_error, threads, block_bytes, zone, clock, notes }
     }
 
     /// Rows may have a date, though their table has no such column.
@@ -215,7 +223,7 @@ impl Import {
     /// The import into the same table without its column `date`, if the first rows have no other dates than those of their times.
     fn try_without_date(mut self, other: TableSpec) -> Result<Import> {
         let trial = Import::of(other, self.files.clone(), self.reading.clone(), (OnError::Stop, 1));
-        let trial = Import { zone: self.zone.clone(), ..trial }.with_given_dates();
+        let trial = Import { zone: self.zone.clone(), clock: self.clock.clone(), ..trial }.with_given_dates();
         let (spec, place) = (trial.spec.clone(), trial.spec.columns.len());
         let mut agree = None;
         let looked = trial.run_as_read(&mut |block| {
@@ -734,12 +742,29 @@ fn take_sample(
     Ok((sample, has_header.unwrap_or(true)))
 }
 
+/// The columns of a Parquet or Arrow file that are the time together.
+fn date_and_clock(
+    file: &InputFile,
+    kind: DetectedFormat,
+    settings: &ImportSettings,
+    existing: Option<&TableSpec>,
+) -> Result<Option<DateAndClock>> {
+    let is_columnar = matches!(kind, DetectedFormat::Parquet | DetectedFormat::Arrow);
+    if !is_columnar || settings.reference.is_some() || existing.is_some_and(|table| table.reference.is_some()) {
+        return Ok(None);
+    }
+    let schema = crate::format::guarded(file, || crate::columnar::schema(file, kind))?;
+    let is_typed = |name: &str| settings.types.iter().any(|(typed, _)| same_name(typed, name));
+    Ok(DateAndClock::of(&schema, settings.time.as_deref(), existing, &is_typed))
+}
+
 fn plan_binary(
     table: &str,
     first: &InputFile,
     kind: DetectedFormat,
     settings: &ImportSettings,
     existing: Option<&TableSpec>,
+    clock: Option<&DateAndClock>,
 ) -> Result<TableSpec> {
     for (setting, is_given) in [
         ("date_formats", !settings.date_formats.is_empty()),
@@ -758,20 +783,22 @@ fn plan_binary(
         Some(_) => Some(ColumnType::Text),
         None => typed(name).map(|(_, column_type)| column_type.clone()),
     };
-    let (natural, time) = crate::format::natural_columns(first, kind, &type_setting)?;
+    let (mut columns, time) = crate::format::natural_columns(first, kind, &type_setting)?;
+    let join = |columns: &mut Vec<ColumnSpec>| clock.iter().for_each(|clock| clock.join_columns(columns));
     let misfit = |reason: String| Error::Misfit { file: first.name.clone(), table: table.to_owned(), reason };
     if let Some(existing) = existing {
+        join(&mut columns);
         let place = |c: &&ColumnSpec| existing.position(&c.name).is_none() && !existing.is_virtual_date(&c.name);
-        let extra: Vec<&str> = natural.iter().filter(place).map(|c| c.name.as_str()).collect();
+        let extra: Vec<&str> = columns.iter().filter(place).map(|c| c.name.as_str()).collect();
         if !extra.is_empty() {
             return Err(misfit(no_place(&extra)));
         }
         return Ok(existing.clone());
     }
-    let mut columns = natural;
     if matches!(kind, DetectedFormat::Parquet | DetectedFormat::Arrow) {
         find_symbols(&mut columns, first, kind, &|name| typed(name).is_some());
     }
+    join(&mut columns);
     for (name, column_type) in &settings.types {
         let column = columns.iter_mut().find(|c| same_name(&c.name, name)).ok_or_else(|| no_column("types", name))?;
         column.column_type = column_type.clone();

@@ -1,4 +1,4 @@
-//! Columns of text files that are one column of the table: date and time of day, the levels of a book.
+//! Columns of files that are one column of the table: date and time of day, the levels of a book.
 
 use splay_store::{ColumnType, TableSpec};
 
@@ -8,13 +8,13 @@ use crate::error::{Error, Result};
 use crate::sniff::{self, TIME_NAMES};
 
 /// Usual names of date columns that belong to a time of day, the likeliest first. Names that end with one of these count, too.
-const DATE_NAMES: [&str; 3] = ["date", "day", "trading_day"];
+pub(crate) const DATE_NAMES: [&str; 3] = ["date", "day", "trading_day"];
 
 /// Most levels of a column.
 const LEVELS_MAX: usize = 1024;
 
 /// Names of times of day besides those of times.
-const CLOCK_NAMES: [&str; 3] = ["time_m", "time_of_day", "clock"];
+pub(crate) const CLOCK_NAMES: [&str; 3] = ["time_m", "time_of_day", "clock"];
 
 /// Where the time is in two columns, makes one of them. `time_column` is the one that was asked for, or that the table has. Gives what
 /// was found, in words.
@@ -23,24 +23,11 @@ pub(crate) fn join_date_and_clock(
     time_column: Option<&str>,
     existing: Option<&TableSpec>,
 ) -> Option<String> {
-    let plans = || source.rules.iter().filter_map(|rule| rule.plan.as_ref());
-    let is_named = |name: &str, names: &[&str]| names.iter().any(|other| same_name(other, name));
-    let clocks: Vec<&ColumnPlan> = plans().filter(|plan| plan.column_type == ColumnType::Time).collect();
-    let clock = match time_column {
-        Some(time_column) => clocks.into_iter().find(|plan| same_name(&plan.name, time_column))?,
-        None if plans().any(|plan| plan.column_type == ColumnType::Timestamp) => return None,
-        None => {
-            clocks.into_iter().find(|plan| is_named(&plan.name, &TIME_NAMES) || is_named(&plan.name, &CLOCK_NAMES))?
-        }
-    };
-    let dates: Vec<&ColumnPlan> = plans().filter(|plan| plan.column_type == ColumnType::Date).collect();
-    let usual_date = dates.iter().find(|plan| is_named(&plan.name, &DATE_NAMES));
-    let ends_so = || dates.iter().find(|plan| plan.name.to_ascii_lowercase().ends_with("date"));
-    let date = usual_date.or_else(ends_so).copied().or(match dates.as_slice() {
-        [one] => Some(*one),
-        _ => None,
-    })?;
-    let (date, clock, patterns) = (date.name.clone(), clock.name.clone(), date.date_patterns.clone());
+    let plans: Vec<&ColumnPlan> = source.rules.iter().filter_map(|rule| rule.plan.as_ref()).collect();
+    let columns: Vec<(&str, &ColumnType)> = plans.iter().map(|plan| (plan.name.as_str(), &plan.column_type)).collect();
+    let (date, clock) = date_and_clock(&columns, time_column)?;
+    let patterns = plans.iter().find(|plan| plan.name == date)?.date_patterns.clone();
+    let (date, clock) = (date.to_owned(), clock.to_owned());
     for rule in &mut source.rules {
         if rule.plan.as_ref().is_some_and(|plan| plan.name == date) {
             rule.plan = rule.plan.take().filter(|_| existing.is_some_and(|table| table.position(&date).is_some()));
@@ -51,6 +38,29 @@ pub(crate) fn join_date_and_clock(
     let note = format!("{clock} is the time of day on the {date} of its row");
     source.date = DateSource::Column { name: date, patterns };
     Some(note)
+}
+
+/// The names of a date and of a time of day that together are the time. A time of day that isn't `time_column` has a usual name, and no timestamp is there.
+pub(crate) fn date_and_clock<'a>(
+    columns: &[(&'a str, &ColumnType)],
+    time_column: Option<&str>,
+) -> Option<(&'a str, &'a str)> {
+    let of_type = |wanted: ColumnType| columns.iter().filter(move |(_, of)| **of == wanted).map(|(name, _)| *name);
+    let is_named = |name: &str, names: &[&str]| names.iter().any(|other| same_name(other, name));
+    let mut clocks = of_type(ColumnType::Time);
+    let clock = match time_column {
+        Some(time_column) => clocks.find(|name| same_name(name, time_column))?,
+        None if of_type(ColumnType::Timestamp).next().is_some() => return None,
+        None => clocks.find(|name| is_named(name, &TIME_NAMES) || is_named(name, &CLOCK_NAMES))?,
+    };
+    let dates: Vec<&str> = of_type(ColumnType::Date).collect();
+    let usual_date = dates.iter().find(|name| is_named(name, &DATE_NAMES));
+    let ends_so = || dates.iter().find(|name| name.to_ascii_lowercase().ends_with("date"));
+    let date = usual_date.or_else(ends_so).copied().or(match dates.as_slice() {
+        [one] => Some(*one),
+        _ => None,
+    })?;
+    Some((date, clock))
 }
 
 /// Makes columns such as `bid_px_0` to `bid_px_9` (or from 1 on) the levels of one column. False if there is none of them.

@@ -193,7 +193,12 @@ impl Import {
             return Ok(false);
         }
         for batch in batches(input, kind)? {
-            let (batch, share) = batch?;
+            let (mut batch, share) = batch?;
+            if let Some(clock) = &self.clock {
+                let misfit =
+                    |reason| Error::Misfit { file: input.name.clone(), table: self.spec().name.clone(), reason };
+                batch = clock.join(&batch).map_err(misfit)?;
+            }
             #[expect(
                 clippy::cast_possible_truncation,
                 clippy::cast_precision_loss,
