@@ -8,10 +8,11 @@ use anyhow::{Context, Result, anyhow, bail};
 use splay_sql::{NamedStatements, ResolvedStatement, copy_to, is_change};
 
 use super::place::{create_for, source};
+use super::shell::ShellSettings;
 use crate::args::{OutputFormat, SqlArguments};
 use crate::copy::copied;
 use crate::output::{self, DisplayOptions};
-use crate::print::note;
+use crate::print::{note, say};
 use crate::progress::StatementLine;
 use crate::rows::parameters;
 use crate::size::Counted;
@@ -51,7 +52,15 @@ pub fn run(arguments: SqlArguments) -> Result<()> {
     let (rows, size, is_ascii) = (arguments.ask.rows, output::terminal_size(), arguments.ask.ascii);
     let shown = DisplayOptions { rows, size, is_vertical: false, is_ascii, all_rows: "--rows 0" };
     let (never, mut named) = (AtomicBool::new(false), NamedStatements::default());
+    // `SET TIME ZONE` holds for the statements behind it, as in the shell.
+    let mut settings = ShellSettings::new(rows, arguments.ask.time_zone.clone(), is_ascii);
     for statement in statements {
+        if let Some(message) = settings.set_by(statement)? {
+            if !message.is_empty() {
+                say!("{message}")?;
+            }
+            continue;
+        }
         let resolved = match source.resolve(&mut named, statement, &never)? {
             ResolvedStatement::Statement(statement) => statement,
             ResolvedStatement::Done => continue,
@@ -60,7 +69,7 @@ pub fn run(arguments: SqlArguments) -> Result<()> {
         if arguments.output.is_some() && copy_to(statement)?.is_some() {
             bail!("COPY names its file: leave --output out");
         }
-        if let Some(rows) = copied(&source, statement, &values, &never, arguments.ask.time_zone.as_deref())? {
+        if let Some(rows) = copied(&source, statement, &values, &never, settings.time_zone.as_deref())? {
             note!("{}", Counted(rows, "row"));
             continue;
         }
@@ -69,7 +78,7 @@ pub fn run(arguments: SqlArguments) -> Result<()> {
         let format = if format == OutputFormat::Chart && is_change(statement) { OutputFormat::Table } else { format };
         let line = StatementLine::of(&source);
         let mut started = source.start(statement, &values, &never, line.progress())?;
-        let rows = started.rows().in_zone(arguments.ask.time_zone.as_deref())?;
+        let rows = started.rows().in_zone(settings.time_zone.as_deref())?;
         output::write(line.over(rows, output::line_end(format, path)), format, path, shown)?;
         if arguments.stats {
             note!("{}", started.costs(&source, statement, &values));

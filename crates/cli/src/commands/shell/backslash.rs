@@ -15,16 +15,16 @@ const COMMANDS: [(&str, &str); 15] = [
     ("\\d", "the tables"),
     ("\\d TABLE", "a table's columns"),
     ("\\l", "the database, which is one, and its tables"),
-    ("\\df [PART]", "functions whose names have a part"),
+    ("\\df [PART]", "functions whose names have a part; * stands for any letters"),
     ("\\i FILE", "run the statements of a file"),
     ("\\o [FILE]", "write answers to a file, in the format of its name; without one to the terminal again"),
     ("\\mode [MODE]", "how rows are shown: table, vertical, chart, csv, json, ndjson"),
     ("\\chart [STATEMENT]", "draw the answer of a statement; without one that of the last, which is run again"),
     ("\\x", "rows as lines of name and value, or as a table again"),
     ("\\rows [NUMBER]", "rows that a table shows; 0 for all"),
-    ("\\timing, \\stats", "time of each statement; all that it cost"),
+    ("\\timing, \\stats [on|off]", "time of each statement; all that it cost"),
     ("\\tz [ZONE]", "time zone in which instants are shown"),
-    ("\\pager", "whether long tables are shown by $PAGER"),
+    ("\\pager [on|off]", "whether long tables are shown by $PAGER"),
     ("\\q", "leave, as Ctrl-D does"),
 ];
 
@@ -72,7 +72,8 @@ pub fn run(shell: &mut Shell, command: &str) -> Result<ShellStep> {
         }
         ("\\df", part) => {
             let part = part.to_lowercase();
-            for name in shell.names.functions(&shell.source).iter().filter(|name| name.contains(&part)) {
+            let parts: Vec<&str> = part.split(['*', '%']).collect();
+            for name in shell.names.functions(&shell.source).iter().filter(|name| has_in_order(name, &parts)) {
                 say!("{name}")?;
             }
         }
@@ -114,9 +115,9 @@ pub fn run(shell: &mut Shell, command: &str) -> Result<ShellStep> {
             settings.rows = rows.parse().with_context(|| format!("{rows:?} is no number of rows"))?;
             note!("rows is {rows}");
         }
-        ("\\timing", _) => toggle("timing", &mut settings.timing)?,
-        ("\\stats", _) => toggle("stats", &mut settings.stats)?,
-        ("\\pager", _) => toggle("pager", &mut settings.pager)?,
+        ("\\timing", to) => switch("timing", &mut settings.timing, to)?,
+        ("\\stats", to) => switch("stats", &mut settings.stats, to)?,
+        ("\\pager", to) => switch("pager", &mut settings.pager, to)?,
         ("\\tz", "") => say!("{}", settings.time_zone.as_deref().unwrap_or("UTC"))?,
         ("\\tz", zone) => {
             settings.set_zone(zone.trim_matches('\''))?;
@@ -127,8 +128,44 @@ pub fn run(shell: &mut Shell, command: &str) -> Result<ShellStep> {
     Ok(ShellStep::GoOn)
 }
 
-fn toggle(what: &str, setting: &mut bool) -> Result<()> {
-    *setting = !*setting;
+/// Turns a setting on or off, or to the other if none of these is said.
+fn switch(what: &str, setting: &mut bool, to: &str) -> Result<()> {
+    *setting = match to.to_ascii_lowercase().as_str() {
+        "" => !*setting,
+        "on" => true,
+        "off" => false,
+        other => bail!("{what} is on or off, not {other}"),
+    };
     note!("{what} is {}", if *setting { "on" } else { "off" });
     Ok(())
+}
+
+/// Whether a name has these parts one behind the other.
+fn has_in_order(name: &str, parts: &[&str]) -> bool {
+    let found = parts.iter().try_fold(name, |rest, part| rest.split_once(part).map(|(_, behind)| behind));
+    found.is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_of_a_name_may_have_stars() {
+        let parts = |pattern: &'static str| pattern.split('*').collect::<Vec<_>>();
+        assert!(has_in_order("vwap", &parts("vw*")) && has_in_order("time_bucket", &parts("t*buck")));
+        assert!(has_in_order("vwap", &parts("")) && !has_in_order("vwap", &parts("p*vw")));
+    }
+
+    #[test]
+    fn a_switch_takes_its_word() {
+        let mut timing = false;
+        switch("timing", &mut timing, "off").unwrap();
+        assert!(!timing);
+        switch("timing", &mut timing, "ON").unwrap();
+        switch("timing", &mut timing, "on").unwrap();
+        assert!(timing);
+        switch("timing", &mut timing, "").unwrap();
+        assert!(!timing && switch("timing", &mut timing, "maybe").is_err());
+    }
 }

@@ -9,6 +9,8 @@ mod line;
 mod names;
 mod settings;
 
+pub(super) use self::settings::ShellSettings;
+
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::io::{IsTerminal, Read, Write};
@@ -24,7 +26,7 @@ use rustyline::{CompletionType, Config, Editor};
 
 use self::line::{LineHelper, is_whole};
 use self::names::Names;
-use self::settings::{Mode, ShellSettings};
+use self::settings::Mode;
 use super::place::{runtime, source};
 use crate::args::{OutputFormat, ShellArguments};
 use crate::copy::copied;

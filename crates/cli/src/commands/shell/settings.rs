@@ -72,8 +72,16 @@ pub struct ShellSettings {
 
 impl ShellSettings {
     pub fn new(rows: usize, time_zone: Option<String>, is_ascii: bool) -> ShellSettings {
-        let (mode, output) = (Mode::Table, None);
-        ShellSettings { mode, rows, timing: false, stats: false, pager: true, time_zone, is_ascii, output }
+        ShellSettings {
+            mode: Mode::Table,
+            rows,
+            timing: false,
+            stats: false,
+            pager: true,
+            time_zone,
+            is_ascii,
+            output: None,
+        }
     }
 
     /// Carries out `SET`, `SHOW` and `RESET TIME ZONE`. What is to be said; nothing for any other statement.
