@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{Semaphore, oneshot};
 
-use crate::http::on_thread;
+use crate::blocking::on_thread;
 use crate::ingest::{Ack, AckClass, Append, Ingest, IngestError};
 use crate::metrics::Metrics;
 use crate::problem::{Code, Outcome, Problem};

@@ -8,9 +8,8 @@ use splay_sql::{Error, InsertOutcome, InsertRows, Result};
 use splay_store::TableSpec;
 
 use crate::ingest::{Append, Ingest, IngestError};
-use crate::problem::{Outcome, Problem};
+use crate::problem::{Outcome, Problem, too_many_rows};
 use crate::quotas::Allowance;
-use crate::statements::too_many_rows;
 
 /// Most bytes that one statement inserts: all its rows are taken or none.
 const INSERTED_BYTES_MAX: usize = 64 << 20;

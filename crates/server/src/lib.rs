@@ -22,6 +22,7 @@ mod appends;
 mod audit;
 mod auth;
 mod authority;
+mod blocking;
 mod callers;
 mod cancellation;
 mod capture_metrics;

@@ -297,3 +297,8 @@ impl From<IngestError> for Problem {
         Problem::new(code, error.to_string())
     }
 }
+
+/// An answer of more rows than a limit lets pass.
+pub(crate) fn too_many_rows(rows_max: u64) -> Problem {
+    Problem::new(Code::Rows, format!("the answer has more than {rows_max} rows"))
+}

@@ -31,7 +31,7 @@ use crate::callers::Caller;
 use crate::changes::IntoJournal;
 use crate::ingest::Ingest;
 use crate::metrics::{GaugeGuard, Metrics};
-use crate::problem::{Code, Outcome, Problem};
+use crate::problem::{Code, Outcome, Problem, too_many_rows};
 use crate::quotas::{Allowance, UsageSlot};
 use crate::settings::{Limits, Log};
 use crate::statement_slots::{QueueFull, StatementSlot, StatementSlots};
@@ -377,10 +377,6 @@ impl Statements {
 
 fn too_many() -> Problem {
     Problem::new(Code::Busy, "too many statements at once")
-}
-
-pub(crate) fn too_many_rows(rows_max: u64) -> Problem {
-    Problem::new(Code::Rows, format!("the answer has more than {rows_max} rows"))
 }
 
 fn no_free_slot() -> Problem {

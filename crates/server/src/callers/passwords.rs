@@ -8,8 +8,8 @@ use lru::LruCache;
 use splay_store::{Access, Secret};
 use tokio::sync::Semaphore;
 
+use crate::blocking::on_thread;
 use crate::error::{Error, Result};
-use crate::http::on_thread;
 use crate::problem::{Code, Outcome, Problem};
 
 /// Passwords that are hashed at a time, each with 19 MiB.

@@ -40,6 +40,7 @@ use tokio::sync::{Semaphore, watch};
 use crate::appends::Appends;
 use crate::audit::Auditor;
 use crate::auth::protocol_token;
+use crate::blocking::on_thread;
 use crate::callers::{Caller, Callers, TableReader};
 use crate::guarded::{ExcessRule, GuardedIngest};
 use crate::ingest::Replication;
@@ -459,12 +460,6 @@ fn unpack(bytes: &[u8], bytes_max: usize) -> Outcome<Bytes> {
         return Err(Problem::new(Code::TooLarge, format!("the body unpacks to more than {bytes_max} bytes")));
     }
     Ok(unpacked.into())
-}
-
-/// Runs what takes long off the network's threads.
-pub(crate) async fn on_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Outcome<T> {
-    let joined = tokio::task::spawn_blocking(work).await;
-    joined.map_err(|_| Problem::new(Code::Internal, "the request broke off; this is a fault of SplayDB"))
 }
 
 #[cfg(test)]

@@ -16,8 +16,9 @@ use serde_json::json;
 use splay_capture::{FollowerIdentity, Leader};
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::{HttpState, Server, on_thread, read_body};
+use super::{HttpState, Server, read_body};
 use crate::audit::Action;
+use crate::blocking::on_thread;
 use crate::callers::Caller;
 use crate::ingest::IngestError;
 use crate::problem::{Code, Outcome, Problem};

@@ -8,7 +8,8 @@ use axum::http::HeaderMap;
 use serde_json::{Value, json};
 use splay_capture::Report;
 
-use super::{Server, on_thread};
+use super::Server;
+use crate::blocking::on_thread;
 use crate::ingest::Replication;
 use crate::problem::{Code, Outcome, Problem};
 use crate::settings::Role;

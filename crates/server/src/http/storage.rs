@@ -11,8 +11,9 @@ use axum::http::HeaderMap;
 use serde_json::{Value, json};
 use splay_store::{Partition, Segment, Table, TableSnapshot, Tier};
 
+use super::Server;
 use super::tables::reads_all;
-use super::{Server, on_thread};
+use crate::blocking::on_thread;
 use crate::problem::{Code, Outcome, Problem};
 use crate::settings::Role;
 

@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use splay_sql::Session;
 use splay_store::{Permission, Privilege, Rights};
 
-use super::{Server, on_thread};
+use super::Server;
+use crate::blocking::on_thread;
 use crate::callers::Caller;
 use crate::problem::{Code, Outcome, Problem};
 use crate::settings::Role;

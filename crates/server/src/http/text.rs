@@ -10,9 +10,10 @@ use splay_capture::text::{
 };
 use splay_store::ColumnType;
 
+use super::HttpState;
 use super::write::{Target, following, parse_parameter};
-use super::{HttpState, on_thread};
 use crate::appends::{self, Appends};
+use crate::blocking::on_thread;
 use crate::ingest::{Append, Ingest, Producer};
 use crate::problem::{Code, Outcome, Problem};
 

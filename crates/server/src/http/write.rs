@@ -16,8 +16,9 @@ use splay_capture::TableOptions;
 use splay_capture::line::{LineSettings, Precision};
 use splay_store::{Counted, DayStart, TableSpec};
 
-use super::{HttpState, Server, on_thread, read_body, text};
+use super::{HttpState, Server, read_body, text};
 use crate::appends::{self, Appends};
+use crate::blocking::on_thread;
 use crate::ingest::{Ack, AckClass, Append, Ingest, IngestError, Producer};
 use crate::ipc;
 use crate::lines::LineStream;

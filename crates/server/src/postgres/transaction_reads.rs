@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use splay_sql::{Session, TransactionSnapshots};
 
-use crate::http::on_thread;
+use crate::blocking::on_thread;
 use crate::problem::Outcome;
 
 /// The snapshots of a transaction, and the session that reads them.
