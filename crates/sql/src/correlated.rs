@@ -32,7 +32,7 @@ use datafusion::optimizer::AnalyzerRule;
 use splay_functions::only_row;
 use splay_functions::walk::{Walk, WalkPlan};
 
-use crate::correlated_in::correlated_membership;
+use crate::correlated_in::{correlated_membership, has_column_of};
 use crate::correlated_order::sort_by_columns;
 use crate::nested_correlation::has_nested_correlation;
 use crate::numbers::rewritten;
@@ -183,7 +183,10 @@ fn queries(node: &LogicalPlan) -> Result<Vec<Subquery>> {
             if let Expr::ScalarSubquery(query) = expr
                 && !query.outer_ref_columns.is_empty()
                 && !subqueries.contains(query)
-                && (is_aggregated || !is_aggregate(&query.subquery) || !is_bound_by_equalities(&query.subquery)?)
+                && (is_aggregated
+                    || !is_aggregate(&query.subquery)
+                    || !is_bound_by_equalities(&query.subquery)?
+                    || has_outer_names(query)?)
             {
                 subqueries.push(query.clone());
             }
@@ -191,6 +194,15 @@ fn queries(node: &LogicalPlan) -> Result<Vec<Subquery>> {
         })
     })?;
     Ok(subqueries)
+}
+
+/// Whether a query has columns by the names of those that it reads from around it: DataFusion would confuse them.
+fn has_outer_names(query: &Subquery) -> Result<bool> {
+    let mut outer = query.outer_ref_columns.iter().filter_map(|reference| match reference {
+        Expr::OuterReferenceColumn(_, column) => Some(column),
+        _ => None,
+    });
+    has_column_of(&query.subquery, &mut outer)
 }
 
 /// Whether a query returns aggregates over all its rows.
@@ -277,7 +289,8 @@ fn result(place: usize) -> String {
     format!("v{place}")
 }
 
-fn is_volatile(plan: &LogicalPlan) -> Result<bool> {
+/// Whether a step of a plan gives other values each time that it is computed.
+pub(crate) fn is_volatile(plan: &LogicalPlan) -> Result<bool> {
     let mut is_volatile = false;
     plan.walk_steps(|step| {
         step.walk_expressions(|expr| {

@@ -7,6 +7,9 @@
 //! | `x NOT IN (SELECT y …)` as a condition | no row of the query with `y = x`, none with `y IS NULL`, and none at all if `x IS NULL` |
 //! | either as a value | true if a row has `y = x`; else null if one has `y IS NULL`, or there is one and `x IS NULL`; else false |
 //!
+//! If a relation of the query has the name of one around it that `x` is a column of, `y = x` would be read as an equality within the query, once the
+//! two are joined. Such memberships are values, whose outer columns get other names (`correlated.rs`).
+//!
 //! Each of these looks rows up by what they equal, where a comparison that may be null would have to meet all rows of the query.
 //! `x IN (SELECT y …)` as a condition is right as it is.
 
@@ -40,14 +43,16 @@ pub(crate) fn correlated_membership(node: LogicalPlan) -> Result<Transformed<Log
         if !is_correlated(membership) {
             return Ok(Transformed::no(expr));
         }
-        if values.contains(membership) || is_aggregate(&membership.subquery.subquery) {
+        let reads_outer = !negated && reads_outer_value(membership)?;
+        let is_hidden = (negated || reads_outer) && is_hidden_within(membership)?;
+        if values.contains(membership) || is_aggregate(&membership.subquery.subquery) || is_hidden {
             let value = membership_value(membership, &schema)?;
             let is_inverted = negated != membership.negated;
             return Ok(Transformed::yes(if is_inverted { Expr::Not(Box::new(value)) } else { value }));
         }
         if !negated {
             // `NOT (x NOT IN …)`, too, and what is within it isn't a condition by itself.
-            let membership = match reads_outer_value(membership)? {
+            let membership = match reads_outer {
                 true => Expr::Exists(rows_that_count(membership, &schema)?.equal),
                 false => Expr::InSubquery(with_named_value(membership)?),
             };
@@ -58,6 +63,18 @@ pub(crate) fn correlated_membership(node: LogicalPlan) -> Result<Transformed<Log
     })?;
     let filter = |predicate| Filter::try_new(predicate, Arc::clone(&filter.input)).map(LogicalPlan::Filter);
     rewritten.map_data(filter)
+}
+
+/// Whether a column of the value looked for has the name of a column within the query.
+fn is_hidden_within(membership: &InSubquery) -> Result<bool> {
+    let columns = membership.expr.column_refs();
+    has_column_of(&membership.subquery.subquery, &mut columns.into_iter())
+}
+
+/// Whether a step of a plan has one of these columns, by relation and name.
+pub(crate) fn has_column_of<'c>(plan: &LogicalPlan, columns: &mut dyn Iterator<Item = &'c Column>) -> Result<bool> {
+    let columns: Vec<&Column> = columns.collect();
+    plan.exists(|step| Ok(columns.iter().any(|column| step.schema().has_column(column))))
 }
 
 /// Whether the select list of a membership's query computes its value with columns from around it.
@@ -102,7 +119,7 @@ pub(crate) fn membership_value(membership: &InSubquery, schema: &DFSchema) -> Re
         let (x, row) = (expr.as_ref().clone(), Expr::ScalarSubquery(subquery.clone()));
         return Ok(if *negated { x.not_eq(row) } else { x.eq(row) });
     }
-    if check_rows(&subquery.subquery).is_err() {
+    if check_rows(&subquery.subquery).is_err() || is_hidden_within(membership)? {
         return value_of_all_rows(membership, schema);
     }
     let Rows { equal, unknown } = rows_that_count(membership, schema)?;
@@ -202,7 +219,8 @@ pub(crate) fn as_exists(predicate: &Expr, schema: &DFSchema) -> Result<Expr> {
         },
         _ => return Ok(predicate.clone()),
     };
-    if !is_correlated(membership) || selected(&membership.subquery.subquery)?.is_none() {
+    let is_selection = is_correlated(membership) && selected(&membership.subquery.subquery)?.is_some();
+    if !is_selection || is_hidden_within(membership)? {
         return Ok(predicate.clone());
     }
     match negated {

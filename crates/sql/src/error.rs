@@ -273,7 +273,7 @@ fn is_of_a_query(message: &str) -> bool {
 
 /// Whether a name is one that DataFusion gives to a sub-query's rows while it makes a join of it: the sub-query reads columns of rows two levels around it.
 fn is_of_a_rewritten_query(message: &str) -> bool {
-    message.contains("__correlated_sq_") || message.contains("__scalar_sq_")
+    ["__correlated_sq_", "__scalar_sq_", "__outer_", "__around_"].iter().any(|name| message.contains(name))
 }
 
 fn unsupported_query() -> Error {

@@ -25,7 +25,7 @@ use datafusion::logical_expr::{BinaryExpr, Expr, LogicalPlan, LogicalPlanBuilder
 use datafusion::optimizer::AnalyzerRule;
 use splay_functions::walk::{Walk, WalkPlan};
 
-use crate::correlated::Domain;
+use crate::correlated::{Domain, is_volatile};
 use crate::numbers::{named, schema_below};
 
 /// Binds each such column in the query next around, before sub-queries are joined.
@@ -88,7 +88,8 @@ fn bind_in_step(
     let (mut outer, mut read) = (Vec::new(), Vec::new());
     read_by_queries(&step, &mut outer)?;
     outer.retain(|column| rows.schema().has_column(column));
-    if outer.is_empty() {
+    // The rows are read twice, and have to be the same.
+    if outer.is_empty() || is_volatile(rows)? {
         return Ok(Transformed::no(step));
     }
     // What the step itself reads is the same value.
