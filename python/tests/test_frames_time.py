@@ -300,18 +300,23 @@ def test_window_and_horizon_joins_of_any_rows(scratch, left, right, before, afte
     same(one.horizon_join(two, [f"{seconds}s"]).select("time", "sym", "size", "n"), expected.select("time", "sym", "size", "n"))
 
 
-def test_ties_of_files_are_an_error_that_says_which_frame_to_sort(tmp_path):
+def test_ties_of_files_are_in_their_order_and_others_an_error(tmp_path):
     at = dt.datetime(2024, 1, 2, 15, tzinfo=dt.UTC)
     ties = pl.DataFrame({"time": [at, at, at], "symbol": ["A"] * 3, "bid": [1.0, 3.0, 2.0], "sequence": [1, 2, 3]})
     ties.write_parquet(tmp_path / "quote.parquet")
     pl.DataFrame({"time": [at], "symbol": ["A"], "price": [5.0]}).write_parquet(tmp_path / "trade.parquet")
     trade, quote = splay.scan(tmp_path / "trade.parquet"), splay.scan(tmp_path / "quote.parquet")
-    for other in (quote, quote.sort("time"), splay.concat([quote, quote])):
-        for joined in (trade.asof_join(other), trade.horizon_join(other, ["0s", "1s"])):
-            runs = (joined.fetchall, joined.to_arrow, joined.df, joined.__len__, joined.describe, lambda: list(joined.iter_batches()), joined.pl(lazy=True).collect)
-            for run in runs:
-                with pytest.raises(splay.ExecutionError, match=r"^several rows of the right frame .* sort it by columns that do, quote\.sort"):
-                    run()
+    for other in (quote, quote.sort("time"), quote.filter(splay.col("bid") > 1)):
+        assert trade.asof_join(other).select("bid").fetchall() == [(2.0,)]
+        assert trade.horizon_join(other, ["0s", "1s"]).select("bid").fetchall() == [(2.0,), (2.0,)]
+        assert trade.window_join(other, "5s", bid=splay.col("bid").last()).select("bid").fetchall() == [(2.0,)]
+    assert trade.asof_join(quote, direction="forward").select("bid").fetchall() == [(1.0,)]
+    other = splay.concat([quote, quote])
+    for joined in (trade.asof_join(other), trade.horizon_join(other, ["0s", "1s"])):
+        runs = (joined.fetchall, joined.to_arrow, joined.df, joined.__len__, joined.describe, lambda: list(joined.iter_batches()), joined.pl(lazy=True).collect)
+        for run in runs:
+            with pytest.raises(splay.ExecutionError, match=r"^several rows of the right frame .* sort it by columns that do, quote\.sort"):
+                run()
     ordered = quote.sort("time", "sequence")
     assert trade.asof_join(ordered).select("bid").fetchall() == [(2.0,)]
     assert trade.asof_join(ordered, direction="forward").select("bid").fetchall() == [(1.0,)]
@@ -497,3 +502,29 @@ def test_series_are_never_mixed_silently(trade):
     assert len(trade.drop("symbol").bars("1h", by=[])) > 0
     assert len(trade.bars("1h", by=[]).returns()) > 0
     assert len(trade.rename({"symbol": "ticker"}).bars("1h")) == len(trade.bars("1h"))
+
+
+@pytest.mark.parametrize("kind", ["parquet", "arrow", "csv", "several"])
+def test_asof_joins_over_files_take_the_last_of_tied_rows(tmp_path, kind):
+    rows = 20_000
+    start = dt.datetime(2024, 1, 2, 15, tzinfo=dt.UTC)
+    times = [start + dt.timedelta(milliseconds=row // 7) for row in range(rows)]
+    quotes = pl.DataFrame({"time": times, "symbol": ["AB"[row % 2] for row in range(rows)], "bid": [float(row) for row in range(rows)]})
+    trades = quotes.gather_every(97).rename({"bid": "price"})
+    if kind == "several":
+        for number in range(4):
+            quotes.slice(number * 5_000, 5_000).write_parquet(tmp_path / f"quote-{number}.parquet", row_group_size=700)
+    elif kind == "parquet":
+        quotes.write_parquet(tmp_path / "quote-0.parquet", row_group_size=700)
+    elif kind == "arrow":
+        quotes.write_ipc(tmp_path / "quote-0.arrow")
+    else:
+        quotes.write_csv(tmp_path / "quote-0.csv")
+    trades.write_parquet(tmp_path / "trade.parquet")
+    frame = splay.scan(tmp_path / "trade.parquet")
+    found = frame.asof_join(splay.scan(str(tmp_path / "quote-*"))).select("time", "symbol", "price", "bid").pl()
+    expected = trades.join_asof(quotes, on="time", by="symbol").select("time", "symbol", "price", "bid")
+    assert sorted(found["bid"].to_list()) == sorted(expected["bid"].to_list())
+    # Neighbours in moving windows follow the files, too, beside a function that DataFusion computes.
+    both = splay.scan(str(tmp_path / "quote-*")).with_columns(before=splay.col("bid").shift(1).over("symbol"), m=splay.col("bid").median().rolling(2).over("symbol"))
+    assert both.filter(splay.col("bid") >= 2, splay.col("before") != splay.col("bid") - 2).fetchall() == []

@@ -40,7 +40,7 @@ pub(crate) fn file_frames(
     decoder.check_estimate(row_limit)?;
     let wanted = decoder.row_groups(predicate)?;
     let parts = files.parts(files.groups(), &|group| wanted[group]);
-    let parts: Vec<FileSlice> = parts.into_iter().flatten().flat_map(one_by_one).collect();
+    let parts: Vec<FileSlice> = parts.into_iter().flatten().flat_map(FileSlice::one_by_one).collect();
     if row_limit == usize::MAX {
         return decoder.frames(&parts, usize::MAX);
     }
@@ -53,15 +53,6 @@ pub(crate) fn file_frames(
         rows = frames.iter().map(Frame::len).sum();
     }
     if frames.is_empty() { decoder.frames(&[], 0) } else { Ok(frames) }
-}
-
-/// The row groups of a part, each as a part.
-fn one_by_one(part: FileSlice) -> Vec<FileSlice> {
-    let FileSlice { file, groups } = part;
-    match groups {
-        Some(groups) => groups.into_iter().map(|group| FileSlice { file, groups: Some(vec![group]) }).collect(),
-        None => vec![FileSlice { file, groups: None }],
-    }
 }
 
 /// Columns of a part, each in its batches.

@@ -5,12 +5,16 @@
 //! - Parquet files are read in as many streams as the session has. Row groups whose statistics exclude every row are
 //!   skipped, and only the columns that the statement needs are decoded. With a limit there is one stream, so that the
 //!   first rows are those of the first file.
+//! - Where the order of rows matters, a scan also has their numbers ([`FileTable::numbered`]): they rise from row to row, from row group to row group, and
+//!   from file to file in the order of names, however the streams read them.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::file_scan::FileScanExec;
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch, RecordBatchOptions, StructArray, make_array};
+use arrow::array::{
+    Array, ArrayRef, AsArray, BooleanArray, Int64Array, RecordBatch, RecordBatchOptions, StructArray, make_array,
+};
 use arrow::buffer::NullBuffer;
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
@@ -39,9 +43,13 @@ const BATCH_ROWS: usize = 1 << 15;
 #[derive(Debug)]
 pub(crate) struct FileTable {
     files: Arc<dyn FilesInPlace>,
-    /// With folded names.
+    /// With folded names, and last the number of the row, if it has one.
     schema: SchemaRef,
+    is_numbered: bool,
 }
+
+/// Bits of a row's number that are its place in its row group, or in its file.
+const PLACE_BITS: u32 = 40;
 
 /// Whether a name that no table has is the path of a file.
 pub(crate) fn is_path(name: &str) -> bool {
@@ -58,7 +66,23 @@ impl FileTable {
         };
         let schema = Arc::new(Schema::new(files.schema().fields().iter().map(fold).collect::<Vec<_>>()));
         check_names(path, files.schema())?;
-        Ok(FileTable { files, schema })
+        Ok(FileTable { files, schema, is_numbered: false })
+    }
+
+    /// The same files with a column of the numbers of their rows; `None` if it has one, or another column has its name.
+    pub(crate) fn numbered(&self, name: &str) -> Option<FileTable> {
+        if self.is_numbered || self.schema.index_of(name).is_ok() {
+            return None;
+        }
+        let number = Arc::new(Field::new(name, DataType::Int64, false));
+        let fields = self.schema.fields().iter().cloned().chain([number]);
+        let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+        Some(FileTable { files: Arc::clone(&self.files), schema, is_numbered: true })
+    }
+
+    /// Whether it has the numbers of rows.
+    pub(crate) fn is_numbered(&self) -> bool {
+        self.is_numbered
     }
 
     pub(crate) fn files(&self) -> &Arc<dyn FilesInPlace> {
@@ -177,13 +201,23 @@ impl TableProvider for FileTable {
         filters: &[Expr],
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let columns: Vec<usize> = projection.cloned().unwrap_or_else(|| (0..self.schema.fields().len()).collect());
+        let mut columns: Vec<usize> = projection.cloned().unwrap_or_else(|| (0..self.schema.fields().len()).collect());
         let schema = Arc::new(self.schema.project(&columns)?);
+        // No file has the column of the numbers.
+        let place = columns.iter().position(|column| *column == self.files.schema().fields().len());
+        let numbers = place.map(|place| {
+            columns.remove(place);
+            RowNumbers { place, parts: Arc::new(self.order_of_parts()) }
+        });
         let row_groups = self.row_groups(state, filters)?;
         let streams = if limit.is_some() { 1 } else { state.config().target_partitions() };
-        let partition = |parts: Vec<FileSlice>| {
+        let partition = |mut parts: Vec<FileSlice>| {
             let (files, columns, schema) = (Arc::clone(&self.files), columns.clone(), Arc::clone(&schema));
-            Arc::new(FileStream { files, parts, columns, schema }) as Arc<dyn PartitionStream>
+            if numbers.is_some() {
+                parts = parts.into_iter().flat_map(FileSlice::one_by_one).collect();
+            }
+            let numbers = numbers.clone();
+            Arc::new(FileStream { files, parts, columns, schema, numbers }) as Arc<dyn PartitionStream>
         };
         let parts = self.files.parts(streams, &|group| row_groups[group]);
         let partitions = parts.into_iter().map(partition).collect();
@@ -202,10 +236,16 @@ fn pushdown_of(filter: &Expr) -> TableProviderFilterPushDown {
 }
 
 impl FileTable {
+    /// The row groups of all files, or files without such, with their places in the order of rows.
+    fn order_of_parts(&self) -> HashMap<FileSlice, i64> {
+        let all = self.files.parts(1, &|_| true).into_iter().flatten().flat_map(FileSlice::one_by_one);
+        all.zip(0..).collect()
+    }
+
     /// The statistics of a column in the files. Those of floats aren't used: NaN counts as greater than every number, and no file has it as its
     /// greatest value.
     fn statistics(&self, column: &Column) -> Option<GroupStatistics> {
-        let field = self.files.schema().field(self.schema.index_of(&column.name).ok()?);
+        let field = self.files.schema().fields().get(self.schema.index_of(&column.name).ok()?)?;
         if field.data_type().is_floating() { None } else { self.files.statistics(field.name()) }
     }
 }
@@ -243,6 +283,30 @@ struct FileStream {
     parts: Vec<FileSlice>,
     columns: Vec<usize>,
     schema: SchemaRef,
+    numbers: Option<RowNumbers>,
+}
+
+/// The column of the numbers of rows.
+#[derive(Debug, Clone)]
+struct RowNumbers {
+    /// Its place among the columns of a batch.
+    place: usize,
+    /// The place of each row group in the order of rows.
+    parts: Arc<HashMap<FileSlice, i64>>,
+}
+
+impl RowNumbers {
+    /// The batch with the numbers of its rows, of which `before` rows of the row group have been read.
+    fn add_to(&self, batch: &RecordBatch, part: &FileSlice, before: usize) -> Result<RecordBatch> {
+        let part = self.parts.get(part).copied().unwrap_or_default() << PLACE_BITS;
+        let places = (before..before + batch.num_rows()).map(|row| part | i64::try_from(row).unwrap_or(i64::MAX));
+        let mut fields = batch.schema().fields().to_vec();
+        let mut columns = batch.columns().to_vec();
+        fields.insert(self.place, Arc::new(Field::new("number", DataType::Int64, false)));
+        columns.insert(self.place, Arc::new(Int64Array::from_iter_values(places)));
+        let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+        Ok(RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), columns, &options)?)
+    }
 }
 
 impl PartitionStream for FileStream {
@@ -254,13 +318,18 @@ impl PartitionStream for FileStream {
         let mut builder = RecordBatchReceiverStreamBuilder::new(Arc::clone(&self.schema), BATCHES_WAITING);
         let sender = builder.tx();
         let (files, parts) = (Arc::clone(&self.files), self.parts.clone());
-        let (columns, schema) = (self.columns.clone(), Arc::clone(&self.schema));
+        let (columns, schema, numbers) = (self.columns.clone(), Arc::clone(&self.schema), self.numbers.clone());
         builder.spawn_blocking(move || {
             for part in &parts {
-                let mut is_left = false;
+                let (mut is_left, mut rows) = (false, 0);
                 files
                     .read(part, &columns, BATCH_ROWS, &mut |batch| {
-                        let sent = sender.blocking_send(as_rows_of_table(&batch, &schema));
+                        let numbered = match &numbers {
+                            Some(numbers) => numbers.add_to(&batch, part, rows),
+                            None => Ok(batch),
+                        };
+                        rows += numbered.as_ref().map_or(0, RecordBatch::num_rows);
+                        let sent = sender.blocking_send(numbered.and_then(|batch| as_rows_of_table(&batch, &schema)));
                         is_left = sent.is_err();
                         !is_left
                     })

@@ -20,7 +20,7 @@ use datafusion::logical_expr::{
 };
 use datafusion::physical_plan::ExecutionPlan;
 use splay_functions::RowOrder;
-use splay_store::{DATE_COLUMN, Database, OpenFiles, Selection, TableSnapshot, TableSpec, View};
+use splay_store::{CommitReport, DATE_COLUMN, Database, OpenFiles, Selection, TableSnapshot, TableSpec, View};
 
 use crate::access::{Guard, TableGuard};
 use crate::error::external;
@@ -286,6 +286,17 @@ impl TickSchema {
         names
     }
 
+    /// The commits of the tables that the caller may read as a whole, the newest first.
+    pub(crate) fn histories(&self) -> Vec<(String, Vec<CommitReport>)> {
+        let reads = |name: &String| self.guard.as_ref().is_none_or(|guard| guard.reads_whole(name));
+        let named = self.names_of_tables().into_iter().filter(reads);
+        let history = |name: String| {
+            let commits = self.database.table(&name).and_then(|table| table.commits(usize::MAX)).ok()?;
+            Some((name, commits))
+        };
+        named.filter_map(history).collect()
+    }
+
     /// Whether the caller may see the queries of views, which name tables.
     pub(crate) fn shows_queries(&self) -> bool {
         self.guard.is_none()
@@ -413,9 +424,30 @@ impl TableProvider for ViewColumns {
 #[derive(Debug)]
 pub(crate) struct TickRowOrder;
 
+/// The scan of files with the numbers of their rows.
+fn numbered_files(files: &FileTable, scan: &TableScan) -> Result<Option<(LogicalPlan, Vec<SortExpr>)>> {
+    if scan.projection.is_some() || scan.fetch.is_some() {
+        return Ok(None);
+    }
+    let number = Expr::Column(Column::new(Some(scan.table_name.clone()), ROW_COLUMN)).sort(true, false);
+    if files.is_numbered() {
+        return Ok(Some((LogicalPlan::TableScan(scan.clone()), vec![number])));
+    }
+    let Some(numbered) = files.numbered(ROW_COLUMN) else { return Ok(None) };
+    let source = provider_as_source(Arc::new(numbered));
+    let mut plan = LogicalPlanBuilder::scan(scan.table_name.clone(), source, None)?;
+    if let Some(filter) = conjunction(scan.filters.iter().cloned()) {
+        plan = plan.filter(filter)?;
+    }
+    Ok(Some((plan.build()?, vec![number])))
+}
+
 impl RowOrder for TickRowOrder {
     fn numbered(&self, scan: &TableScan) -> Result<Option<(LogicalPlan, Vec<SortExpr>)>> {
         let Ok(provider) = source_as_provider(&scan.source) else { return Ok(None) };
+        if let Some(files) = provider.downcast_ref::<FileTable>() {
+            return numbered_files(files, scan);
+        }
         let Some(table) = provider.downcast_ref::<TickTable>() else { return Ok(None) };
         // Before the optimiser a scan is plain; any other scan was visited before.
         if scan.projection.is_some() || scan.fetch.is_some() {

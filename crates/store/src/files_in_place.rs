@@ -114,6 +114,18 @@ pub struct FileSlice {
     pub groups: Option<Vec<usize>>,
 }
 
+impl FileSlice {
+    /// Its row groups, each by itself.
+    #[must_use]
+    pub fn one_by_one(self) -> Vec<FileSlice> {
+        let FileSlice { file, groups } = self;
+        match groups {
+            Some(groups) => groups.into_iter().map(|group| FileSlice { file, groups: Some(vec![group]) }).collect(),
+            None => vec![FileSlice { file, groups: None }],
+        }
+    }
+}
+
 /// Least and greatest values and counts of nulls of a column, by row group.
 #[derive(Debug, Clone)]
 pub struct GroupStatistics {

@@ -443,6 +443,9 @@ impl Recogniser<'_> {
         if !scan.filters.is_empty() || scan.fetch.is_some() || scan.projection.is_some() {
             return unknown("a scan into which DataFusion has pushed filters, columns or a limit");
         }
+        if table.is_numbered() {
+            return unknown("the number of a row of a file");
+        }
         let types: Vec<DataType> = table.schema().fields().iter().map(|field| field.data_type().clone()).collect();
         let path = scan.table_name.table().to_owned();
         let files = match self.files.iter().position(|(other, _)| *other == path) {
