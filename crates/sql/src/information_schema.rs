@@ -1,15 +1,16 @@
-//! DataFusion's `information_schema`, with a table `views` that lists only views. Sessions of PostgreSQL's clients also have PostgreSQL's `columns`,
+//! DataFusion's `information_schema`, with a table `views` that lists only views, and a table `commits` of what was done to tables. Sessions of PostgreSQL's clients also have PostgreSQL's `columns`,
 //! and its tables that are always empty here.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
-use arrow::array::{ArrayRef, RecordBatch, StringArray};
+use arrow::array::{ArrayRef, Date32Array, Int64Array, RecordBatch, StringArray, TimestampNanosecondArray};
 use async_trait::async_trait;
 use datafusion::catalog::information_schema::InformationSchemaProvider;
 use datafusion::catalog::{CatalogProviderList, MemTable, SchemaProvider, TableFunction, TableProvider};
 use datafusion::common::Result;
 use datafusion::datasource::TableType;
+use splay_store::CommitReport;
 
 use crate::postgres::{CatalogueSchema, information_table, is_information};
 use crate::provider::TickSchema;
@@ -19,6 +20,7 @@ pub(crate) const NAME: &str = "information_schema";
 
 /// The tables that differ.
 const VIEWS: &str = "views";
+const COMMITS: &str = "commits";
 const COLUMNS: &str = "columns";
 
 /// The schema. Its tables are created when a statement names one.
@@ -69,12 +71,17 @@ impl InformationSchema {
 #[async_trait]
 impl SchemaProvider for InformationSchema {
     fn table_names(&self) -> Vec<String> {
-        self.provider().map_or_else(Vec::new, |provider| provider.table_names())
+        let mut names = self.provider().map_or_else(Vec::new, |provider| provider.table_names());
+        names.push(COMMITS.to_owned());
+        names
     }
 
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
         if name.eq_ignore_ascii_case(VIEWS) {
             return self.views().map(Some);
+        }
+        if name.eq_ignore_ascii_case(COMMITS) {
+            return commits(&self.tables.histories()).map(Some);
         }
         if let Some(catalogue) = &self.catalogue
             && name.eq_ignore_ascii_case(COLUMNS)
@@ -99,6 +106,55 @@ impl SchemaProvider for InformationSchema {
 
     fn table_exist(&self, name: &str) -> bool {
         let is_of_postgres = self.catalogue.is_some() && is_information(&name.to_ascii_lowercase());
-        is_of_postgres || self.provider().is_some_and(|provider| provider.table_exist(name))
+        is_of_postgres
+            || name.eq_ignore_ascii_case(COMMITS)
+            || self.provider().is_some_and(|provider| provider.table_exist(name))
     }
+}
+
+/// The names of the files that a commit loaded.
+fn files(commit: &CommitReport) -> Option<String> {
+    let names: Vec<&str> = commit.sources.iter().map(|source| source.name.as_str()).collect();
+    (!names.is_empty()).then(|| names.join(", "))
+}
+
+/// The commits of tables as rows, by table and number.
+fn commits(histories: &[(String, Vec<CommitReport>)]) -> Result<Arc<dyn TableProvider>> {
+    let all: Vec<(&str, &CommitReport)> = histories
+        .iter()
+        .flat_map(|(name, commits)| commits.iter().rev().map(move |commit| (name.as_str(), commit)))
+        .collect();
+    let numbers = |of: fn(&CommitReport) -> u64| {
+        let values = all.iter().map(|(_, commit)| i64::try_from(of(commit)).unwrap_or(i64::MAX));
+        Arc::new(Int64Array::from_iter_values(values)) as ArrayRef
+    };
+    let texts = |of: fn(&CommitReport) -> Option<String>| {
+        Arc::new(all.iter().map(|(_, commit)| of(commit)).collect::<StringArray>()) as ArrayRef
+    };
+    let dates = |of: fn(&CommitReport) -> Option<&i32>| {
+        Arc::new(all.iter().map(|(_, commit)| of(commit).copied()).collect::<Date32Array>()) as ArrayRef
+    };
+    let same = |text| Arc::new(StringArray::from(vec![text; all.len()])) as ArrayRef;
+    let names: StringArray = all.iter().map(|(name, _)| Some(*name)).collect();
+    let instants = TimestampNanosecondArray::from_iter_values(all.iter().map(|(_, commit)| commit.at));
+    let undoes: Int64Array =
+        all.iter().map(|(_, commit)| commit.undoes.and_then(|undone| i64::try_from(undone).ok())).collect();
+    let columns = [
+        ("table_catalog", same("splay"), false),
+        ("table_schema", same("public"), false),
+        ("table_name", Arc::new(names) as ArrayRef, false),
+        ("commit", numbers(|commit| commit.commit), false),
+        ("at", Arc::new(instants.with_timezone("UTC")), false),
+        ("operation", texts(|commit| Some(commit.operation.to_owned())), false),
+        ("added", numbers(|commit| commit.added), false),
+        ("removed", numbers(|commit| commit.removed), false),
+        ("duplicates", numbers(|commit| commit.duplicates), false),
+        ("first_date", dates(|commit| commit.dates.first()), true),
+        ("last_date", dates(|commit| commit.dates.last()), true),
+        ("files", texts(files), true),
+        ("undoes", Arc::new(undoes), true),
+        ("cannot_undo", texts(|commit| commit.cannot_undo.clone()), true),
+    ];
+    let rows = RecordBatch::try_from_iter_with_nullable(columns)?;
+    Ok(Arc::new(MemTable::try_new(rows.schema(), vec![vec![rows]])?))
 }

@@ -31,7 +31,7 @@ pub struct CommitReport {
     pub removed: u64,
     /// Rows that it left out as duplicates.
     pub duplicates: u64,
-    /// Dates whose rows it changed, in days since 1970-01-01. Those of captures and compactions aren't noted.
+    /// Dates whose rows it changed, in days since 1970-01-01. Those of captures and compactions aren't noted, and a reference table has none.
     pub dates: Vec<i32>,
     /// Files or frames that it loaded, unless their rows were taken back since.
     pub sources: Vec<Source>,
@@ -332,6 +332,8 @@ fn report(state: &TableState, epoch: u64) -> Result<CommitReport> {
     let sources = state.sources.values().filter(|(_, by)| *by == epoch).map(|(source, _)| source.clone());
     let mut sources: Vec<Source> = sources.collect();
     sources.sort_by(|a, b| a.name.cmp(&b.name));
+    // The rows of a reference table are of no date.
+    let dates = if state.spec.reference.is_none() { note.dates.keys().copied().collect() } else { Vec::new() };
     Ok(CommitReport {
         commit: epoch,
         at: note.at,
@@ -339,7 +341,7 @@ fn report(state: &TableState, epoch: u64) -> Result<CommitReport> {
         added: note.rows.0,
         removed: note.rows.1,
         duplicates: note.duplicates,
-        dates: note.dates.keys().copied().collect(),
+        dates,
         sources,
         undoes: note.undoes,
         cannot_undo,

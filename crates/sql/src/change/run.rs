@@ -120,7 +120,12 @@ pub(super) fn run(
         Statement::Drop(statement) => Ok(drop::run(database, &statement, stop)?.changed),
         Statement::Alter { table, change } => {
             refuse_granted_column(database, &table, &change)?;
-            alter(&table_to_change(database, &table)?, change, stop)
+            let table = match (table_to_change(database, &table), &change) {
+                // The undo of its drop brings a table back.
+                (Err(error), Alteration::Undo { .. }) => database.dropped_table(&table).or(Err(error))?,
+                (table, _) => table?,
+            };
+            alter(&table, change, stop)
         }
         Statement::Access(statement) => {
             session.change_users(&statement, stop)?;
@@ -663,6 +668,11 @@ fn alter(table: &Table, change: Alteration, stop: Stop<'_>) -> Result<ChangeOutc
         Alteration::Options { options } => {
             options::refuse_fixed(&options)?;
             options::change(table, &options::of_lifecycle(&options)?, stop)?;
+        }
+        Alteration::Undo { commit } => {
+            let report = patiently(stop, || table.undo(commit))?;
+            let rows = report.rows + report.removed;
+            return Ok(ChangeOutcome { what: "ALTER TABLE", rows, commit: Some(report.epoch) });
         }
         Alteration::Rename { to } => {
             let commit = patiently(stop, || rename_table(table, &to))?;

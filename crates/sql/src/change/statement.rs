@@ -130,6 +130,10 @@ pub(crate) enum Alteration {
     Options {
         options: Options,
     },
+    /// `UNDO COMMIT n`.
+    Undo {
+        commit: u64,
+    },
 }
 
 /// Whether a text begins as such a statement does.
@@ -476,6 +480,13 @@ fn alteration(words: &mut TokenReader<'_>) -> Result<Alteration> {
     if let Some(options) = options::of_change(words)? {
         return Ok(Alteration::Options { options });
     }
+    if words.take(&["undo"]) {
+        words.take(&["commit"]);
+        let number = words.peek().and_then(|number| number.to_string().parse().ok());
+        let Some(commit) = number else { return fault("UNDO COMMIT needs the number of a commit") };
+        words.step();
+        return Ok(Alteration::Undo { commit });
+    }
     if words.take(&["partition", "by"]) {
         return Ok(Alteration::Partition { period: words.name("a period")? });
     }
@@ -504,8 +515,8 @@ fn alteration(words: &mut TokenReader<'_>) -> Result<Alteration> {
         return Ok(Alteration::Widen { column, column_type: words.column_type()? });
     }
     fault(
-        "ALTER TABLE has ADD COLUMN, ALTER COLUMN … TYPE, RENAME COLUMN … TO, DROP COLUMN, PARTITION BY, RENAME TO, SET (…) and \
-         RESET (…)",
+        "ALTER TABLE has ADD COLUMN, ALTER COLUMN … TYPE, RENAME COLUMN … TO, DROP COLUMN, PARTITION BY, RENAME TO, SET (…), \
+         RESET (…) and UNDO COMMIT",
     )
 }
 
@@ -602,6 +613,13 @@ mod tests {
             Statement::Alter { change: Alteration::RenameColumn { .. }, .. }
         ));
         let (table, to) = ("t".to_owned(), "my table".to_owned());
+        assert_eq!(
+            of("alter table t undo commit 7"),
+            Statement::Alter { table: table.clone(), change: Alteration::Undo { commit: 7 } }
+        );
+        for text in ["alter table t undo commit", "alter table t undo commit -1", "alter table t undo commit 7 8"] {
+            assert!(Statement::of(text).is_err(), "{text}");
+        }
         assert_eq!(
             of("alter table t rename to \"my table\";"),
             Statement::Alter { table: table.clone(), change: Alteration::Rename { to: to.clone() } }

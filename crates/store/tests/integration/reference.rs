@@ -108,6 +108,7 @@ fn a_key_that_is_there_is_refused_left_or_replaced() {
     assert_eq!(rows(&database), listed(&[("A", 1.0), ("B", 8.0), ("C", 3.0), ("E", 2.0)]));
     let commits = database.table("instrument").unwrap().commits(9).unwrap();
     assert_eq!(commits.iter().map(|commit| commit.operation).collect::<Vec<_>>(), ["replace", "load", "load"]);
+    assert!(commits.iter().all(|commit| commit.dates.is_empty()), "rows of no date");
 }
 
 #[test]
