@@ -25,7 +25,7 @@ pub(crate) struct Guard {
     rights: Arc<Rights>,
     /// A session that may do everything: conditions of policies are planned in it, and materialized views refreshed.
     open: Session,
-    /// Conditions of policies by table, with the columns that they were planned for.
+    /// Conditions of policies by table, with the columns that they were planned for. Those with `now()` are planned for each statement.
     conditions: Mutex<HashMap<String, (TableSpec, Arc<dyn Conditions>)>>,
 }
 
@@ -165,14 +165,16 @@ impl Guard {
         if let Some((_, conditions)) = cached.filter(|(cached, _)| cached == spec) {
             return Ok(conditions.expressions());
         }
-        let planned = policy::planned(&self.open.shared_state(), &spec.name, condition, self.rights.user()).await;
-        let conditions: Arc<[Expr]> = planned
-            .map_err(|_| {
-                // Superusers find the reason by `SHOW POLICIES`: conditions may name hidden things.
-                let about = format!("for table {table}: its policies can't be applied any more, ask a superuser");
-                external(splay_store::Error::Denied { about })
-            })?
-            .into();
+        let state = self.open.statement_state();
+        let planned = policy::planned(&state, &spec.name, condition, self.rights.user()).await.map_err(|_| {
+            // Superusers find the reason by `SHOW POLICIES`: conditions may name hidden things.
+            let about = format!("for table {table}: its policies can't be applied any more, ask a superuser");
+            external(splay_store::Error::Denied { about })
+        })?;
+        let conditions: Arc<[Expr]> = planned.conditions.into();
+        if planned.is_of_the_clock {
+            return Ok(conditions);
+        }
         let mut cached = self.conditions.lock().unwrap_or_else(PoisonError::into_inner);
         if cached.len() >= TABLES_MAX {
             cached.clear();

@@ -16,17 +16,27 @@ use crate::statements::quoted;
 use crate::syntax::is_word;
 use crate::views;
 
-/// The conditions of a policy that a row of a table must pass, as expressions over its columns. `state` is that of a session that sees everything,
-/// and `user` the value of `current_user`.
+/// Functions of the time at which a statement begins.
+const OF_THE_CLOCK: [&str; 4] = ["now", "current_date", "current_time", "today"];
+
+/// The conditions of a policy that a row of a table must pass.
+pub(super) struct PlannedPolicy {
+    /// Expressions over the table's columns.
+    pub conditions: Vec<Expr>,
+    /// Whether they hold for statements that begin at this time alone, since `now()` or its kin is among them.
+    pub is_of_the_clock: bool,
+}
+
+/// Plans the condition of a policy. `state` is that of a statement that begins now and sees everything, and `user` the value of `current_user`.
 ///
 /// # Errors
-/// A plan error for a condition that doesn't depend on the row alone: with a query, or a function whose value changes.
+/// A plan error for a condition that doesn't depend on the row and the time alone: with a query, or a function whose value changes otherwise.
 pub(super) async fn planned(
     state: &SessionState,
     table: &str,
     condition: &str,
     user: Option<&str>,
-) -> DataFusionResult<Vec<Expr>> {
+) -> DataFusionResult<PlannedPolicy> {
     let condition = user.map_or_else(|| condition.to_owned(), |user| for_user(condition, user));
     // The condition stands on a line of its own, because it may end with a comment.
     let text = format!("SELECT true AS passes FROM {} WHERE ({condition}\n)", quoted(table));
@@ -35,17 +45,25 @@ pub(super) async fn planned(
     if has_joins {
         return Err(unsupported("a join"));
     }
+    let mut is_of_the_clock = false;
     plan.walk_steps(|node| {
         node.walk_expressions(|expr| {
             expr.apply(|inner| {
-                check(inner)?;
+                is_of_the_clock |= check(inner)?;
                 Ok(TreeNodeRecursion::Continue)
             })
         })
     })?;
     let plan: LogicalPlan = state.optimize(&plan)?;
-    let Some((_, filters)) = filtered_scan(&plan)? else { return Ok(vec![lit(false)]) };
-    Ok(filters.into_iter().map(unnormalize_col).collect())
+    let conditions = match filtered_scan(&plan)? {
+        Some((_, filters)) => filters.into_iter().map(unnormalize_col).collect(),
+        None => vec![lit(false)],
+    };
+    // The time has become a constant.
+    if conditions.iter().any(|condition| matches!(condition.exists(|inner| check(inner)), Ok(true) | Err(_))) {
+        return Err(unsupported("a time that isn't that of the statement"));
+    }
+    Ok(PlannedPolicy { conditions, is_of_the_clock })
 }
 
 /// A condition in which `current_user` and its synonyms are replaced by the name of a user.
@@ -62,11 +80,12 @@ fn for_user(condition: &str, user: &str) -> String {
 
 fn unsupported(what: &str) -> DataFusionError {
     DataFusionError::Plan(format!(
-        "{what} can't stand in the condition of a policy, which follows from the columns of a row alone"
+        "{what} can't stand in the condition of a policy, which follows from the columns of a row and the time of the statement alone"
     ))
 }
 
-fn check(expr: &Expr) -> DataFusionResult<()> {
+/// Whether a part of a condition is the time of the statement.
+fn check(expr: &Expr) -> DataFusionResult<bool> {
     match expr {
         Expr::ScalarSubquery(_) | Expr::InSubquery(_) | Expr::Exists(_) | Expr::SetComparison(_) => {
             Err(unsupported("a query"))
@@ -76,10 +95,11 @@ fn check(expr: &Expr) -> DataFusionResult<()> {
         Expr::ScalarFunction(call) if let Some(calendar) = own_calendar(&call.func) => {
             Err(unsupported(&format!("the calendar {}, which is a table,", calendar.name())))
         }
+        Expr::ScalarFunction(call) if OF_THE_CLOCK.contains(&call.func.name()) => Ok(true),
         Expr::ScalarFunction(call) if call.func.signature().volatility != Volatility::Immutable => {
             Err(unsupported(&format!("{}, whose value changes,", call.func.name())))
         }
-        _ => Ok(()),
+        _ => Ok(false),
     }
 }
 

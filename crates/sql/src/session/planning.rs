@@ -24,6 +24,7 @@ use crate::error::{Error, Result};
 use crate::files::FileTable;
 use crate::hints::with_hints;
 use crate::joins;
+use crate::large_joins;
 use crate::names::{Spellings, text_in_double_quotes};
 use crate::placeholders;
 use crate::planner;
@@ -43,6 +44,11 @@ impl Session {
     /// The state that all statements share.
     pub(crate) fn shared_state(&self) -> Arc<SessionState> {
         self.states.shared()
+    }
+
+    /// The state of a statement that begins now.
+    pub(crate) fn statement_state(&self) -> Arc<SessionState> {
+        Arc::new(self.states.of_statement())
     }
 
     /// Waits for a future on a thread of the session, whose stack is large enough for deep expressions. It waits on a plain channel, so any caller
@@ -76,7 +82,7 @@ impl Session {
         stop: Stop<'_>,
         work: impl FnOnce(Arc<SessionState>) -> F,
     ) -> Result<()> {
-        let done = self.wait_for(&StatementBounds::new(self.pool().0), stop, work(self.states.shared()))?;
+        let done = self.wait_for(&StatementBounds::new(self.pool().0), stop, work(self.statement_state()))?;
         done.map_err(|error| Error::from_datafusion(error, self.settings.memory_bytes))
     }
 
@@ -131,7 +137,9 @@ impl Session {
         let start = Instant::now();
         let limit = self.settings.memory_bytes;
         let wrap = |error: DataFusionError| Error::from_datafusion(error, limit);
-        let state = Arc::new(self.states.of_statement());
+        let mut state = self.states.of_statement();
+        large_joins::bound(&mut state, limit);
+        let state = Arc::new(state);
         let (plan, mut spellings, has_joins) = self.plan_logically(&state, text).await?;
         let plan = with_own_calendars(parameters.put_into(plan, wrap)?, state.config()).map_err(wrap)?;
         learn_columns(&plan, &mut spellings).map_err(wrap)?;

@@ -150,7 +150,8 @@ fn what_can_not_be_granted_is_refused() {
         ("create policy p on trade to ann using (nothing = 1)", "nothing"),
         ("create policy p on trade to ann using (price > (select avg(price) from trade))", "a query"),
         ("create policy p on trade to ann using (random() < 0.5)", "random"),
-        ("create policy p on trade to ann using (time < now())", "now"),
+        ("create policy p on trade to ann using (price < pi() * random())", "random"),
+        ("create policy p on trade to ann using (time < (select max(time) from quote))", "a query"),
         ("create policy p on trade to nobody using (true)", "does not exist"),
         ("create policy p on trade to ann using (sum(price) > 1)", "aggregate"),
         ("create token t for desk", "user \"desk\" does not exist"),
@@ -627,6 +628,36 @@ fn policies_are_put_together() {
     desk.run("create policy own on trade to desk using (account = 'client')");
     gives(&desk.of("ann"), "select * from trade order by price", "20.0;30.0");
     gives(&desk.of("ann"), "select count(*) from trade where price > 25", "1");
+}
+
+/// A policy may follow from the time at which a statement begins, for users who see rows after a delay.
+#[test]
+fn rows_may_be_shown_after_a_delay() {
+    let desk = Desk::new();
+    desk.run("grant select on quote to desk");
+    desk.run("create policy delayed on quote to desk using (time < now() - interval '15 minutes' or sym = 'FREE')");
+    desk.run(
+        "insert into quote values (now() - interval '14 minutes', 'IBM', 1), (now() - interval '16 minutes', 'IBM', 2),
+            (now(), 'FREE', 3), (now() + interval '1 hour', 'IBM', 4)",
+    );
+    let ann = desk.of("ann");
+    gives(&ann, "select bid from quote order by bid", "2.0;3.0;9.5");
+    gives(&ann, "select count(*) from quote where time >= now() - interval '15 minutes' and sym = 'IBM'", "0");
+    // Of each statement, not of the session.
+    desk.run("create table clock (time timestamp, n bigint)");
+    desk.run("grant select on clock to desk");
+    desk.run("create policy soon on clock to desk using (time < current_timestamp)");
+    desk.run("insert into clock values (now() + interval '400 milliseconds', 1)");
+    let shown = |session: &Session| answer(session, "select count(*) from clock").unwrap();
+    let session = &desk.of("ann");
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while shown(session) == "0" && std::time::Instant::now() < end {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    assert_eq!(shown(session), "1");
+    // A day in the zone of the table's dates is a date.
+    desk.run("create policy days on clock as restrictive to desk using (date < current_date - 1)");
+    gives(&desk.of("ann"), "select count(*) from clock", "0");
 }
 
 /// Rows of materialized views are kept of all rows of their table: who doesn't see these reads the query.
