@@ -45,6 +45,7 @@ mod information_schema;
 mod intervals;
 mod joins;
 mod kept_columns;
+mod large_joins;
 mod limits;
 mod literal_types;
 mod long_numbers;

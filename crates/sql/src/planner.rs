@@ -19,6 +19,7 @@ use splay_store::ColumnType;
 use crate::bounds::{count_repeats, count_windows};
 use crate::guarded_and::guard_conditions;
 use crate::joins::{self, JoinPlanner};
+use crate::large_joins;
 use crate::provider::TickRowOrder;
 use crate::tick::TickPartPlanner;
 use crate::yielding::{self, with_yields};
@@ -30,7 +31,7 @@ pub(crate) async fn physical(
     has_joins: bool,
 ) -> Result<Arc<dyn ExecutionPlan>> {
     let plan = if has_joins { joins::convert(plan, &TickRowOrder)? } else { plan };
-    let plan = state.create_physical_plan(&plan).await?;
+    let plan = large_joins::physical(state, &plan).await?;
     let plan = count_repeats(plan, |node| yielding::is_join(node) || joins::is_join(node))?;
     guard_conditions(plan).and_then(with_yields).and_then(count_windows)
 }

@@ -15,6 +15,7 @@ mod group_keys;
 mod join_keys;
 mod joins;
 mod joins_by_keys;
+mod large_joins;
 mod limits;
 mod logic;
 mod many_rows;
