@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use datafusion::common::utils::datafusion_strsim::levenshtein;
 use datafusion::execution::session_state::SessionState;
 use datafusion::sql::sqlparser::dialect::GenericDialect;
+use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 
 use crate::error::Error;
@@ -148,6 +149,42 @@ const FUNCTIONS: [(&[&str], &str); 35] = [
     ),
 ];
 
+/// Keywords that are looked for where the parser meets another word.
+const KEYWORDS: [&str; 32] = [
+    "ALTER",
+    "ASOF",
+    "BETWEEN",
+    "CREATE",
+    "DELETE",
+    "DESCRIBE",
+    "DISTINCT",
+    "DROP",
+    "EXCEPT",
+    "EXISTS",
+    "EXPLAIN",
+    "FROM",
+    "GROUP",
+    "HAVING",
+    "INNER",
+    "INSERT",
+    "INTERSECT",
+    "INTERVAL",
+    "JOIN",
+    "LEFT",
+    "LIMIT",
+    "OFFSET",
+    "ORDER",
+    "PARTITION",
+    "QUALIFY",
+    "SELECT",
+    "SHOW",
+    "UNION",
+    "UPDATE",
+    "USING",
+    "VALUES",
+    "WHERE",
+];
+
 /// Ends of names of files.
 const FILE_ENDINGS: [&str; 12] =
     ["csv", "tsv", "psv", "txt", "json", "jsonl", "ndjson", "parquet", "arrow", "feather", "gz", "zst"];
@@ -186,8 +223,11 @@ pub(crate) fn with_hints(error: Error, text: &str, state: &SessionState) -> Erro
         let hint = format!("{name} is read over PostgreSQL's wire protocol and in policies");
         return error.with_hint(Some(hint));
     }
-    let hint = if message.starts_with("sql parser error") { of_syntax(text, message) } else { None };
-    error.with_hint(hint.map(str::to_owned))
+    if !message.starts_with("sql parser error") {
+        return error;
+    }
+    let hint = of_syntax(text, message).map(str::to_owned).or_else(|| nearest_keyword(text, message));
+    error.with_hint(hint)
 }
 
 fn of_function(name: &str) -> Option<&'static str> {
@@ -209,19 +249,52 @@ fn nearest_function(name: &str, state: &SessionState) -> Option<String> {
     (distance * 3 <= name.chars().count()).then(|| format!("Did you mean '{nearest}'?"))
 }
 
+/// The keyword that the word at which the parser stopped, or the one before it, may have been meant for.
+fn nearest_keyword(text: &str, message: &str) -> Option<String> {
+    let tokens = tokens_of(text)?;
+    let stop = stop_of(&tokens, message)?;
+    let words = [Some(stop), stop.checked_sub(1)].into_iter().flatten().filter_map(|at| match &tokens[at].token {
+        Token::Word(word) if word.quote_style.is_none() && word.keyword == Keyword::NoKeyword => Some(&word.value),
+        _ => None,
+    });
+    let nearest = |word: &String| {
+        let word = word.to_uppercase();
+        let distances = KEYWORDS.iter().map(|keyword| (differences(&word, keyword), keyword));
+        let (distance, keyword) = distances.min_by_key(|(distance, _)| *distance)?;
+        (distance * 3 <= word.chars().count()).then(|| format!("Did you mean {keyword}?"))
+    };
+    words.into_iter().find_map(nearest)
+}
+
+/// Letters that differ; letters in another order are one difference.
+fn differences(word: &str, other: &str) -> usize {
+    let sorted = |text: &str| {
+        let mut letters: Vec<char> = text.chars().collect();
+        letters.sort_unstable();
+        letters
+    };
+    if sorted(word) == sorted(other) { 1 } else { levenshtein(word, other) }
+}
+
+/// The tokens of a text without white space; `None` if it can't be parted into tokens.
+fn tokens_of(text: &str) -> Option<Vec<TokenWithSpan>> {
+    let tokens = Tokenizer::new(&GenericDialect {}, text).with_unescape(false).tokenize_with_location().ok()?;
+    Some(tokens.into_iter().filter(|token| !matches!(token.token, Token::Whitespace(_))).collect())
+}
+
+/// The token at which the parser stopped.
+fn stop_of(tokens: &[TokenWithSpan], message: &str) -> Option<usize> {
+    let (line, column) = place(message)?;
+    tokens.iter().position(|token| (token.span.start.line, token.span.start.column) == (line, column))
+}
+
 /// A hint for text that the parser can't read, by the first word and by the words up to where it stopped.
 fn of_syntax(text: &str, message: &str) -> Option<&'static str> {
-    let Ok(tokens) = Tokenizer::new(&GenericDialect {}, text).with_unescape(false).tokenize_with_location() else {
-        return message.contains('`').then_some(BACKTICKS);
-    };
-    let tokens: Vec<TokenWithSpan> =
-        tokens.into_iter().filter(|token| !matches!(token.token, Token::Whitespace(_))).collect();
+    let Some(tokens) = tokens_of(text) else { return message.contains('`').then_some(BACKTICKS) };
     if let Some(hint) = tokens.first().and_then(|first| of_statement(&first.token.to_string())) {
         return Some(hint);
     }
-    let (line, column) = place(message)?;
-    let is_stop = |token: &TokenWithSpan| (token.span.start.line, token.span.start.column) == (line, column);
-    let stop = tokens.iter().position(is_stop)?;
+    let stop = stop_of(&tokens, message)?;
     let is_form = |(form, _): &&(&[&str], &str)| {
         let Some(start) = (stop + 1).checked_sub(form.len()) else { return false };
         tokens[start..=stop].iter().zip(*form).all(|(token, part)| is_part(&token.token, part))
@@ -262,6 +335,20 @@ mod tests {
         assert_eq!(at("select * from t where sym in `A`", 30), Some(BACKTICKS));
         let unclosed = "sql parser error: Expected close delimiter '`' before EOF. at Line: 1, Column: 33";
         assert_eq!(of_syntax("select * from t where sym in `A", unclosed), Some(BACKTICKS));
+    }
+
+    #[test]
+    fn words_that_are_nearly_keywords_are_told() {
+        let at = |text: &str, column: usize| {
+            nearest_keyword(text, &format!("sql parser error: Expected: x, found: y at Line: 1, Column: {column}"))
+        };
+        assert_eq!(at("selct 1", 1).as_deref(), Some("Did you mean SELECT?"));
+        assert_eq!(at("select * form t", 10).as_deref(), Some("Did you mean FROM?"));
+        assert_eq!(at("select * form t", 15).as_deref(), Some("Did you mean FROM?"), "the word before");
+        assert_eq!(at("select x from t gruop by x", 23).as_deref(), Some("Did you mean GROUP?"));
+        assert_eq!(at("select \"selct\" y z", 18), None, "a name in quotes");
+        assert_eq!(at("trade", 1), None);
+        assert_eq!(nearest_keyword("selct", "sql parser error: no place"), None);
     }
 
     #[test]
