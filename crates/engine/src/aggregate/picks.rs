@@ -85,7 +85,19 @@ impl<K: Clone + Default + Ord> Picks<K> {
         K: Borrow<Q>,
         Q: Ord + ToOwned<Owned = K> + ?Sized + 'k,
     {
-        assigned.each(None, |group, row| self.offer(group, key(row), positions.at(row)));
+        let RowGroups::Runs(runs) = assigned else {
+            return assigned.each(None, |group, row| self.offer(group, key(row), positions.at(row)));
+        };
+        // The row of a run is found before the group's state is looked at.
+        for run in runs.iter().filter(|run| run.start < run.end) {
+            let first = (key(run.start), positions.at(run.start), run.start);
+            let (_, _, row) = (run.start + 1..run.end).fold(first, |picked, row| {
+                let (key, position) =
+                    if self.by_key { (key(row), positions.at(row)) } else { (picked.0, positions.at(row)) };
+                if ((key, position) < (picked.0, picked.1)) != self.last { (key, position, row) } else { picked }
+            });
+            self.offer(run.group as usize, key(row), positions.at(row));
+        }
     }
 
     pub fn merge(&mut self, other: &Picks<K>, groups: &[u32]) {
