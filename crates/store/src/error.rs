@@ -218,7 +218,7 @@ pub enum Error {
     /// A server holds captured rows of the table that aren't in its files yet. Send the change to that server.
     #[error(
         "a server holds captured rows of table {table:?} that aren't in its files yet, and only that server can change them: send the \
-         statement there"
+         statement to the server"
     )]
     RowsElsewhere {
         /// The table.

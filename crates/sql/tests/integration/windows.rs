@@ -161,5 +161,5 @@ fn what_has_no_tick_plan_says_why() {
     let text = "select n, avg(money::decimal(30, 3)) over (partition by sym) as x from typed";
     assert_eq!(both.compare(text), Ok(false));
     let reason = both.reason(text).unwrap_or_default();
-    assert!(reason.contains("avg of Decimal128"), "{reason}");
+    assert!(reason.contains("avg of arguments of type Decimal128"), "{reason}");
 }

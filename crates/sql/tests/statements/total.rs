@@ -26,7 +26,7 @@ fn the_statement_that_would_pass_the_total_is_refused_and_all_is_given_back() {
     assert!((36_000_000..40 << 20).contains(&session.memory_reserved()), "{}", session.memory_reserved());
     let refused = rows(2_000_000).unwrap_err();
     assert!(matches!(refused, Error::TotalMemory { .. }), "{refused}");
-    assert!(refused.to_string().contains("all statements together, 41943040 bytes"), "{refused}");
+    assert!(refused.to_string().contains("all statements together is limited to 41943040 bytes"), "{refused}");
     let alone = rows(20_000_000).unwrap_err();
     assert!(matches!(alone, Error::Memory { .. }), "{alone}");
     drop(answers);
