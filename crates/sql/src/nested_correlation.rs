@@ -10,6 +10,9 @@
 //! `d.desk`), of which only those of the outer row count, and the inner query reads them there. What the query between compares with the outer columns
 //! it then compares within its own rows, so that the join is one by these equalities.
 //!
+//! A condition that compares with outer columns and has several queries besides, `b.x = a.x OR EXISTS (…) OR b.y IN (…)`, gets these as columns of its
+//! rows first: DataFusion calls the columns that tell their results alike, and takes one for all once the condition has left its query.
+//!
 //! Cost: without such an equality, as many rows as the query between has, for each of the distinct values.
 
 use std::sync::Arc;
@@ -20,7 +23,7 @@ use datafusion::common::{Column, DFSchema, ExprSchema, Result};
 use datafusion::logical_expr::expr::{Exists, InSubquery};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::logical_plan::{Filter, Subquery};
-use datafusion::logical_expr::utils::conjunction;
+use datafusion::logical_expr::utils::{conjunction, split_conjunction};
 use datafusion::logical_expr::{BinaryExpr, Expr, LogicalPlan, LogicalPlanBuilder, Operator};
 use datafusion::optimizer::AnalyzerRule;
 use splay_functions::walk::{Walk, WalkPlan};
@@ -35,12 +38,47 @@ pub(crate) struct BindNestedCorrelation;
 impl AnalyzerRule for BindNestedCorrelation {
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
         let mut number = 0;
-        Ok(plan.rewrite_steps_down(|node| bind_in_queries(node, &mut number))?.data)
+        let plan = plan.rewrite_steps_down(|node| bind_in_queries(node, &mut number))?.data;
+        Ok(plan.rewrite_steps_down(|node| results_as_columns(node, &mut number))?.data)
     }
 
     fn name(&self) -> &str {
         "bind_nested_correlation"
     }
+}
+
+/// A filter whose conditions with outer columns have the results of several queries as columns of its rows.
+fn results_as_columns(node: LogicalPlan, number: &mut usize) -> Result<Transformed<LogicalPlan>> {
+    let LogicalPlan::Filter(Filter { predicate, input, .. }) = &node else { return Ok(Transformed::no(node)) };
+    let mut queries: Vec<Expr> = Vec::new();
+    for condition in split_conjunction(predicate).into_iter().filter(|condition| condition.contains_outer()) {
+        condition.apply(|expr| {
+            if query_of(expr).is_some() && !queries.contains(expr) {
+                queries.push(expr.clone());
+            }
+            Ok(TreeNodeRecursion::Continue)
+        })?;
+    }
+    if queries.len() < 2 {
+        return Ok(Transformed::no(node));
+    }
+    let name = |query| {
+        *number += 1;
+        (query, format!("__result_{number}"))
+    };
+    let results: Vec<(Expr, String)> = queries.into_iter().map(name).collect();
+    let columns: Vec<Expr> = input.schema().columns().into_iter().map(Expr::Column).collect();
+    let named = results.iter().map(|(query, name)| query.clone().alias(name));
+    let rows =
+        LogicalPlanBuilder::from(input.as_ref().clone()).project(columns.iter().cloned().chain(named))?.build()?;
+    let predicate = predicate.clone().transform_down(|expr| {
+        Ok(match results.iter().find(|(query, _)| *query == expr) {
+            Some((_, name)) => Transformed::yes(Expr::Column(Column::from_name(name))),
+            None => Transformed::no(expr),
+        })
+    })?;
+    let filtered = LogicalPlanBuilder::from(rows).filter(predicate.data)?.project(columns)?.build()?;
+    Ok(Transformed::yes(filtered))
 }
 
 /// Binds columns of a step's rows which queries within its queries read.
