@@ -339,7 +339,7 @@ def test_one_bad_time_leaves_the_column_a_time(tmp_path):
     (tmp_path / "bad.csv").write_text(text)
     said = splay_command("load", tmp_path / "db", "t", tmp_path / "bad.csv", fails=True)
     assert "line 52" in said and "2024-13-04" in said
-    said = splay_command("load", tmp_path / "db", "t", tmp_path / "bad.csv", "--on-error", "quarantine")
+    said = splay_command("load", tmp_path / "db", "t", tmp_path / "bad.csv", "--on-error", "quarantine", "--quarantine", tmp_path / "bad")
     assert splay.open(tmp_path / "db").sql("select count(*) from t").fetchall() == [(50,)]
 
 
