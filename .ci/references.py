@@ -173,7 +173,7 @@ def wrapped(text: str) -> str:
 # The sections of a database's own file begin with a slash.
 SETTINGS = (
     ("## Of a database", "crates/store/src/settings.rs", "Settings", "/", ""),
-    ("### Object store", "crates/store/src/settings.rs", "ObjectSettings", "/tier.object", ""),
+    ("### Object store", "crates/store/src/object/settings.rs", "ObjectSettings", "/tier.object", ""),
     ("### Encryption", "crates/store/src/encryption/settings.rs", "EncryptionSettings", "/encryption", ""),
     ("## Of capture", "crates/capture/src/settings.rs", "CaptureSettings", "capture", ""),
     ("### Calendars", "crates/capture/src/calendar.rs", "CalendarSettings", "capture.calendars.t", ""),

@@ -2,18 +2,18 @@
 
 use arrow::array::RecordBatch;
 
-use crate::database::{Table, TableSnapshot};
-use crate::delta::{self, Publish};
+use crate::database::{ReleasedName, Table, TableSnapshot};
+use crate::delta;
 use crate::error::{Error, Result};
-use crate::live::ReleasedName;
 use crate::load::{Load, LoadOptions, LoadReport, Removal};
-use crate::manifest::{FileEntry, Operation, Source, TableState, Tier};
+use crate::manifest::{FileEntry, Operation, Source, TableState};
 use crate::partition::{NS_PER_DAY, Period};
-use crate::rename::refuse_drop_of_read;
+use crate::publish::Publish;
 use crate::schema::{Lifecycle, Retention, TierRule};
 use crate::select::Selection;
+use crate::tier::Tier;
 use crate::undo::why_not;
-use crate::views::View;
+use crate::views::{View, refuse_drop_of_read};
 use crate::write::{Change, Writer, now};
 
 /// A commit of a table.

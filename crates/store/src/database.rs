@@ -4,6 +4,12 @@
 //! - Opening reads `splay.toml`; a table's manifest is read when the table is first used; segments when they are read.
 //! - Nothing has to be repaired after a crash: what was not committed isn't seen, and the next writer sweeps it.
 
+mod access;
+mod live_rows;
+mod snapshot_source;
+mod table_folders;
+mod views;
+
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,31 +18,30 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 use crate::access::ReadAccess;
 use crate::encryption::Keys;
 use crate::error::{Error, Result};
-use crate::live::{CapturedRows, FollowedRows, LiveRows, ReleasedName};
-use crate::load::{Load, LoadOptions, follow_each_other};
-use crate::manifest::{self, FileEntry, Head, HeadFile, Source, TableState, Tier, WriteDownPosition};
-use crate::names::NamedFolder;
+use crate::folder_layout::{READERS_LOCK, SETTINGS_FILE, WRITER_LOCK};
+use crate::manifest::{self, FileEntry, Head, HeadFile, Source, TableState};
 use crate::object::{ObjectPlace, ObjectTier};
-use crate::schema::{TableSpec, refuse_quarantine_name};
-use crate::segment::Segment;
-use crate::settings::{self, Settings};
-use crate::slice::PinnedCommits;
+use crate::row_order::follow_each_other;
+use crate::schema::TableSpec;
+use crate::segment::{Segment, SegmentPlace};
+use crate::settings::Settings;
 use crate::storage::{self, LocalStorage, LockMode, ReadWatch, Storage};
-use crate::transaction_snapshots::TransactionSnapshots;
-
+use crate::tier::Tier;
 use crate::views::ReadViews;
+use crate::write_down_position::WriteDownPosition;
 
-pub(crate) const WRITER_LOCK: &str = "writer.lock";
-pub(crate) const READERS_LOCK: &str = "readers.lock";
+pub use live_rows::{CapturedRows, FollowedRows, LiveRows, ReleasedName};
+pub(crate) use snapshot_source::{CommitSource, SnapshotSource};
+pub(crate) use table_folders::{NamedFolder, validate_folder};
 
 /// An open database. Clones share it.
 #[derive(Debug, Clone)]
 pub struct Database {
     pub(crate) shared: Arc<DatabaseState>,
     /// The commits at which tables are read, if they aren't read at their last ones.
-    pub(crate) pinned: Option<Arc<PinnedCommits>>,
+    pub(crate) pinned: Option<Arc<dyn CommitSource>>,
     /// The snapshots of a transaction, from which tables are read; `None` if their present state is read.
-    pub(crate) snapshots: Option<Arc<TransactionSnapshots>>,
+    pub(crate) snapshots: Option<Arc<dyn SnapshotSource>>,
 }
 
 #[derive(Debug)]
@@ -202,7 +207,7 @@ impl Database {
         settings.validate()?;
         let entries = storage.list("")?;
         // An interrupted creation leaves these.
-        let ours = |name: &str| name == READERS_LOCK || name == "splay.toml.tmp" || name == WRITER_LOCK;
+        let ours = |name: &str| name == READERS_LOCK || name == format!("{SETTINGS_FILE}.tmp") || name == WRITER_LOCK;
         if let Some(entry) = entries.iter().find(|entry| !ours(&entry.name)) {
             let source = std::io::Error::new(
                 std::io::ErrorKind::DirectoryNotEmpty,
@@ -215,7 +220,7 @@ impl Database {
         }
         // Before there is a database: without the file readers would have no leases.
         storage.sync_dir("")?;
-        storage::replace(storage.as_ref(), settings::FILE, settings.to_toml().as_bytes())?;
+        storage::replace(storage.as_ref(), SETTINGS_FILE, settings.to_toml().as_bytes())?;
         Database::open_on(storage)
     }
 
@@ -232,8 +237,8 @@ impl Database {
     /// # Errors
     /// As [`Database::open`].
     pub fn open_with(storage: Arc<dyn Storage>, objects: Option<Arc<ObjectTier>>) -> Result<Database> {
-        let settings = match storage.read(settings::FILE) {
-            Ok(bytes) => Settings::parse(&bytes, &storage.display_path(settings::FILE))?,
+        let settings = match storage.read(SETTINGS_FILE) {
+            Ok(bytes) => Settings::parse(&bytes, &storage.display_path(SETTINGS_FILE))?,
             Err(error) if error.is_not_found() => {
                 return Err(Error::NotADatabase { path: storage.display_path("") });
             }
@@ -296,7 +301,7 @@ impl Database {
             return tier.check_owner(storage);
         }
         // Two processes of one database must not make two marks.
-        let _lock = crate::write::lock(self)?;
+        let _lock = self.lock_writer()?;
         tier.claim(storage)
     }
 
@@ -306,7 +311,7 @@ impl Database {
     /// # Errors
     /// [`Error::Locked`] while this one is written; others as [`Database::claim_objects`].
     pub fn take_over_objects(&self) -> Result<()> {
-        let _lock = crate::write::lock(self)?;
+        let _lock = self.lock_writer()?;
         self.objects()?.take_over(self.storage().as_ref())
     }
 
@@ -356,31 +361,8 @@ impl Database {
         }
     }
 
-    /// Begins a load into a table, which is created by the load's commit if it doesn't exist. If it does, columns that are new
-    /// in `spec` are added to it by the commit, and all else must agree.
-    ///
-    /// # Errors
-    /// [`Error::Locked`] while another writer is at work; [`Error::Schema`] if `spec` doesn't fit the table; [`Error::Refused`] if it
-    /// keeps the rows of a materialized view; [`Error::Name`] for a new table with a name that can't be one.
-    pub fn load(&self, spec: &TableSpec, options: LoadOptions) -> Result<Load> {
-        match refuse_quarantine_name("table", &spec.name) {
-            Err(error) if !self.has_table(&spec.name)? => Err(error),
-            _ => self.load_as_capture(spec, options),
-        }
-    }
-
-    /// Like [`Database::load`], but for capture, which may create tables with the reserved names of quarantines.
-    ///
-    /// # Errors
-    /// As [`Database::load`].
-    pub fn load_as_capture(&self, spec: &TableSpec, options: LoadOptions) -> Result<Load> {
-        self.refuse_of_view(&spec.name)?;
-        self.settle(&spec.name)?;
-        Load::begin(self, spec, options)
-    }
-
     /// Brings rows of a table that this process has captured into the table's files.
-    fn settle(&self, table: &str) -> Result<()> {
+    pub(crate) fn settle(&self, table: &str) -> Result<()> {
         let captured = self.shared.captured.read().unwrap_or_else(PoisonError::into_inner).clone();
         captured.map_or(Ok(()), |captured| captured.settle(table))
     }
@@ -462,14 +444,19 @@ impl Database {
         &self.shared.storage
     }
 
-    /// The views as they were last read.
-    pub(crate) fn read_views(&self) -> &Mutex<Option<ReadViews>> {
-        &self.shared.views
+    /// The lock of the one writer.
+    pub(crate) fn lock_writer(&self) -> Result<Box<dyn std::fmt::Debug + Send + Sync>> {
+        if self.is_poisoned() {
+            return Err(Error::Poisoned);
+        }
+        let lock = self.storage().try_lock(WRITER_LOCK, LockMode::Exclusive)?;
+        lock.ok_or_else(|| Error::Locked { path: self.storage().display_path(WRITER_LOCK) })
     }
 
-    /// The users and roles as they were last read.
-    pub(crate) fn read_access(&self) -> &Mutex<Option<ReadAccess>> {
-        &self.shared.access
+    /// A segment of the table in a folder.
+    pub(crate) fn segment(&self, folder: &str, entry: &FileEntry, checks_data: bool) -> Segment {
+        let place = SegmentPlace { storage: self.storage(), objects: self.object_place(), keys: self.keys() };
+        Segment::new(&place, folder.to_owned(), entry.clone(), checks_data)
     }
 
     pub(crate) fn is_poisoned(&self) -> bool {
@@ -542,7 +529,7 @@ impl Table {
     /// [`Error::Corrupt`] if the manifest is damaged or lost.
     pub fn snapshot(&self) -> Result<TableSnapshot> {
         if let Some(pinned) = &self.database.pinned {
-            return pinned.snapshot(self, None);
+            return pinned.snapshot(self);
         }
         match &self.database.snapshots {
             Some(snapshots) => snapshots.snapshot(self),
@@ -690,7 +677,7 @@ impl Table {
 
     fn segment(&self, folder: &str, entry: &FileEntry) -> Segment {
         let checks = self.database.settings().verify_on_read;
-        Segment::new(&self.database, folder.to_owned(), entry.clone(), checks)
+        self.database.segment(folder, entry, checks)
     }
 
     pub(crate) fn settle(&self) -> Result<()> {

@@ -2,8 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::manifest::WriteDownPosition;
-use crate::object::ObjectFault;
+use crate::write_down_position::WriteDownPosition;
 
 /// Result of a store operation.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -287,6 +286,21 @@ pub enum Error {
     /// Parquet refused an operation.
     #[error("{0}")]
     Parquet(#[from] parquet::errors::ParquetError),
+}
+
+/// Why a call of an object store failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ObjectFault {
+    /// There is no such object.
+    Absent,
+    /// There is an object of this key.
+    Exists,
+    /// The store doesn't let us: look at keys and rights.
+    Denied,
+    /// It may go well when it is tried again: a time-out, a broken connection, a busy server.
+    Passing,
+    /// Something else, which stays.
+    Lasting,
 }
 
 impl Error {

@@ -62,35 +62,38 @@ mod encryption;
 mod error;
 mod files_in_place;
 mod floats;
+mod folder_layout;
 #[cfg(any(test, feature = "fuzz"))]
 pub mod fuzz;
 mod given_dates;
 mod index;
 mod little_endian;
-mod live;
 mod load;
 mod maintain;
 mod manifest;
-mod names;
 pub mod object;
+mod observer;
 mod partition;
-mod reference;
+mod publish;
 mod rename;
 mod replica;
 mod retype;
 mod row_key;
+mod row_order;
 mod schema;
 mod segment;
 mod select;
 mod settings;
 mod slice;
 pub mod storage;
+mod tier;
 mod transaction_snapshots;
 mod undo;
 mod view_rows;
 mod views;
 mod write;
 mod write_down;
+mod write_down_position;
 
 pub use access::{
     Access, AccessToken, Grant, MONITOR, PUBLIC, Password, Permission, Policy, Privilege, Quota, READ_ALL, Rights,
@@ -104,30 +107,33 @@ pub use chrono_tz::Tz;
 pub use civil::CivilDate;
 pub use counted::{Counted, Thousands};
 pub use csv_rows::{csv_batch, csv_schema, write_csv_names, write_csv_rows};
-pub use database::{Database, Partition, Table, TableSnapshot};
+pub use database::{CapturedRows, Database, FollowedRows, LiveRows, Partition, ReleasedName, Table, TableSnapshot};
 pub use dates::{Dates, start_of_date};
-pub use delta::{Publish, PublishReport};
+pub use delta::PublishReport;
 pub use encryption::EncryptionSettings;
 pub use error::{Error, Result};
 pub use files_in_place::{FileError, FileSlice, FileState, FilesInPlace, GroupStatistics, OpenFiles};
 pub use floats::{canonical, in_form, one_nan};
 pub use index::{BLOCK_ROWS, ColumnSummaries, SegmentIndex, Summary, ValueKind, sortable};
-pub use live::{CapturedRows, FollowedRows, LiveRows, ReleasedName, chain, follows};
 pub use load::{Load, LoadOptions, LoadReport, ObserveRows, OnConflict, Removal, Replace, ResolveConflicts};
-pub use maintain::{CompactOptions, CompactReport, Observer, Problem};
-pub use manifest::{FileEntry, Source, Tier, WriteDownPosition};
+pub use maintain::{CompactOptions, CompactReport, Problem};
+pub use manifest::{FileEntry, Source};
+pub use object::ObjectSettings;
+pub use observer::Observer;
 pub use partition::{DayStart, Period, date, days};
-pub use reference::{REFERENCE_ROWS_MAX, Reference};
+pub use publish::Publish;
 pub use replica::{HeadCache, NewCommit, NewSegment, ReplicaWriter, TableHead};
 pub use row_key::{Dedupe, RowDigest, RowDigests};
 pub use schema::{
-    COLUMNS_MAX, ColumnSpec, ColumnType, DATE_COLUMN, Lifecycle, NAME_BYTES_MAX, QUARANTINE, Retention, SYMBOL_NAMES,
-    TableSpec, TierRule, refuse_quarantine_name, validate_name,
+    COLUMNS_MAX, ColumnSpec, ColumnType, DATE_COLUMN, Lifecycle, NAME_BYTES_MAX, QUARANTINE, REFERENCE_ROWS_MAX,
+    Reference, Retention, SYMBOL_NAMES, TableSpec, TierRule, refuse_quarantine_name, validate_name,
 };
-pub use segment::{ColumnReader, ColumnStorage, FileFormat, RowList, Segment, SegmentBatches};
+pub use segment::{ColumnReader, ColumnStorage, FileFormat, RowList, Segment, SegmentBatches, chain, follows};
 pub use select::{BlocksRead, Bounds, ColumnBounds, SegmentRows, SelectedCount, Selection, SelectionStats, blocks_of};
-pub use settings::{ObjectSettings, Settings, TierSettings};
+pub use settings::{Settings, TierSettings};
 pub use slice::{CommitPin, PinnedCommits, Slice, SymbolRange};
+pub use tier::Tier;
 pub use transaction_snapshots::TransactionSnapshots;
 pub use view_rows::{ViewPart, ViewPartitions};
 pub use views::View;
+pub use write_down_position::WriteDownPosition;

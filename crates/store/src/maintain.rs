@@ -1,24 +1,22 @@
 //! Maintenance of a table: compaction, schema changes, verification, export.
 
 use std::collections::HashSet;
-use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::database::{Database, Table};
+use crate::database::{Database, ReleasedName, Table};
 use crate::delta;
 use crate::error::{Error, Result};
-use crate::live::ReleasedName;
-use crate::load::{follow_each_other, rewrite};
-use crate::manifest::{FileEntry, Operation, Tier};
+use crate::load::rewrite;
+use crate::manifest::{FileEntry, Operation};
+use crate::observer::{Observer, go_on};
 use crate::retype::may_retype;
+use crate::row_order::follow_each_other;
 use crate::schema::{ColumnSpec, ColumnType, TableSpec};
 use crate::segment::{self, FileFormat};
 use crate::storage::Storage;
+use crate::tier::Tier;
 use crate::write::{Change, Writer};
-
-/// Sees the bytes of each segment that was done, and may end the work behind it.
-pub type Observer<'a> = &'a mut dyn FnMut(u64) -> ControlFlow<()>;
 
 /// How a table is compacted.
 #[derive(Debug, Clone, Default)]
@@ -362,11 +360,6 @@ fn rename_column_of(spec: &mut TableSpec, name: &str, to: &str) -> Result<(), St
 /// Position of a column that is shown.
 fn shown_column(spec: &TableSpec, name: &str) -> Result<usize, String> {
     spec.shown_position(name).map_err(|error| error.to_string())
-}
-
-/// Tells the observer, and ends the work if it wants that.
-pub(crate) fn go_on(observer: Observer<'_>, bytes: u64) -> Result<()> {
-    if observer(bytes).is_break() { Err(Error::Stopped) } else { Ok(()) }
 }
 
 /// Whether a published table has Parquet segments of a partition in a form that others don't read.

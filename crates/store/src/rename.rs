@@ -1,14 +1,13 @@
 //! Renames tables.
 //!
-//! HEAD has the name ([`names`](crate::names)), so a rename is one commit: files stay in place, and readers continue
+//! HEAD has the name (`database/table_folders.rs`), so a rename is one commit: files stay in place, and readers continue
 //! with their snapshots. Rows that this process has captured under the old name are written to the files first.
 
-use crate::database::Table;
+use crate::database::{ReleasedName, Table};
 use crate::error::{Error, Result};
-use crate::live::ReleasedName;
 use crate::manifest::Operation;
 use crate::schema::{TableSpec, refuse_quarantine_name, validate_name};
-use crate::views::{View, refuse_view_names};
+use crate::views::{View, refuse_read, refuse_view_names};
 use crate::write::{Change, Writer};
 
 impl Table {
@@ -58,32 +57,4 @@ impl Table {
         database.forget_name(&folder);
         Ok(commit)
     }
-}
-
-/// Refuses a change of a table or view that other views read, as `reads` says of their queries, and names these. `way` says what to do about
-/// them first.
-pub(crate) fn refuse_read(
-    what: &str,
-    views: &[View],
-    name: &str,
-    reads: impl Fn(&View) -> bool,
-    way: impl Fn(&str) -> String,
-) -> Result<()> {
-    let is_reader = |view: &&View| {
-        let is_of_table = view.materialized.as_ref().is_some_and(|source| source.eq_ignore_ascii_case(name));
-        !view.name.eq_ignore_ascii_case(name) && (reads(view) || is_of_table)
-    };
-    let readers: Vec<&str> = views.iter().filter(is_reader).map(|view| view.name.as_str()).collect();
-    let (of, them) = match readers.len() {
-        0 => return Ok(()),
-        1 => ("the view", "it"),
-        _ => ("the views", "them"),
-    };
-    let reason = format!("{what} {name:?} is read by {of} {}: {}", readers.join(", "), way(them));
-    Err(Error::Refused { reason })
-}
-
-/// Refuses to drop what other views read.
-pub(crate) fn refuse_drop_of_read(what: &str, views: &[View], name: &str, reads: impl Fn(&View) -> bool) -> Result<()> {
-    refuse_read(what, views, name, reads, |them| format!("drop {them} first, or all by CASCADE"))
 }

@@ -19,15 +19,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde::{Deserialize, Serialize};
 
 use crate::access;
-use crate::database::{Database, WRITER_LOCK};
+use crate::database::{Database, NamedFolder, validate_folder};
 use crate::error::{Error, Result};
-use crate::manifest::{self, FileEntry, Head, HeadFile, TableState, WriteDownPosition};
-use crate::names::{NamedFolder, validate_folder};
+use crate::folder_layout::{ACCESS_FILE, ACCESS_LOCK, SETTINGS_FILE, VIEWS_FILE, WRITER_LOCK};
+use crate::manifest::{self, FileEntry, Head, HeadFile, TableState};
 use crate::segment::{BlockChecksums, Segment, digest};
-use crate::settings::{self, Settings};
+use crate::settings::Settings;
 use crate::storage::{self, ByteObserver, LocalStorage, LockMode, Storage, StorageFile, parent};
 use crate::views::Views;
 use crate::write::Writer;
+use crate::write_down_position::WriteDownPosition;
 
 /// Attempts to read a table while it changes.
 const TRIES: usize = 100;
@@ -185,7 +186,7 @@ impl Database {
     /// # Errors
     /// [`Error::Corrupt`] for one that isn't sound; [`Error::Io`].
     pub fn views_text(&self) -> Result<Option<String>> {
-        self.sound_text(crate::views::FILE, |bytes, path| Views::parse(bytes, path).map(drop))
+        self.sound_text(VIEWS_FILE, |bytes, path| Views::parse(bytes, path).map(drop))
     }
 
     /// Users and roles as their file has them; none if there is none. They are as confidential as the database.
@@ -193,7 +194,7 @@ impl Database {
     /// # Errors
     /// As [`Database::views_text`].
     pub fn access_text(&self) -> Result<Option<String>> {
-        self.sound_text(access::FILE, |bytes, path| access::parse(bytes, path).map(drop))
+        self.sound_text(ACCESS_FILE, |bytes, path| access::parse(bytes, path).map(drop))
     }
 
     fn sound_text(&self, file: &str, check: impl Fn(&[u8], &std::path::Path) -> Result<()>) -> Result<Option<String>> {
@@ -213,7 +214,7 @@ impl Database {
     /// # Errors
     /// [`Error::Io`].
     pub fn settings_text(&self) -> Result<String> {
-        Ok(String::from_utf8_lossy(&self.storage().read(settings::FILE)?).into_owned())
+        Ok(String::from_utf8_lossy(&self.storage().read(SETTINGS_FILE)?).into_owned())
     }
 
     /// Creates a database with the settings of another one.
@@ -222,7 +223,7 @@ impl Database {
     /// As [`Database::create`].
     pub fn create_like(path: impl AsRef<std::path::Path>, settings: &str) -> Result<Database> {
         let path = path.as_ref();
-        let settings = Settings::parse(settings.as_bytes(), &path.join(settings::FILE))?;
+        let settings = Settings::parse(settings.as_bytes(), &path.join(SETTINGS_FILE))?;
         storage::create_folder(path)?;
         Database::create_on(Arc::new(LocalStorage::new(path)), &settings)
     }
@@ -337,7 +338,7 @@ impl ReplicaWriter {
             let lock = storage.try_lock(path, LockMode::Exclusive)?;
             lock.ok_or_else(|| Error::Locked { path: storage.display_path(path) })
         };
-        let locks = Mutex::new(vec![lock(WRITER_LOCK)?, lock(access::LOCK)?]);
+        let locks = Mutex::new(vec![lock(WRITER_LOCK)?, lock(ACCESS_LOCK)?]);
         Ok(ReplicaWriter { database: database.clone(), locks })
     }
 
@@ -451,7 +452,7 @@ impl ReplicaWriter {
     }
 
     fn segment(&self, segment: &NewSegment) -> Segment {
-        Segment::new(&self.database, segment.folder.clone(), segment.entry.clone(), true)
+        self.database.segment(&segment.folder, &segment.entry, true)
     }
 
     /// Fetches a segment and its index by `fetch`, which gives the bytes of a path behind an offset, at least one. Checks all of them.
@@ -605,7 +606,7 @@ impl ReplicaWriter {
     /// # Errors
     /// [`Error::Corrupt`] for bytes that are none.
     pub fn put_views(&self, bytes: Option<&[u8]>) -> Result<()> {
-        self.put_text(crate::views::FILE, bytes, |bytes, path| Views::parse(bytes, path).map(drop))
+        self.put_text(VIEWS_FILE, bytes, |bytes, path| Views::parse(bytes, path).map(drop))
     }
 
     /// Replaces users and roles; `None` for none.
@@ -613,7 +614,7 @@ impl ReplicaWriter {
     /// # Errors
     /// As [`ReplicaWriter::put_views`].
     pub fn put_access(&self, bytes: Option<&[u8]>) -> Result<()> {
-        self.put_text(access::FILE, bytes, |bytes, path| access::parse(bytes, path).map(drop))
+        self.put_text(ACCESS_FILE, bytes, |bytes, path| access::parse(bytes, path).map(drop))
     }
 
     fn put_text(

@@ -4,6 +4,8 @@
 //! - Names are kept as written and matched without regard to case; two columns may not differ in case alone.
 //! - The time column holds no nulls; every other column may.
 
+pub(crate) mod reference;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -11,27 +13,19 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use serde::{Deserialize, Serialize};
 
 use crate::dates::Dates;
-use crate::delta::Publish;
 use crate::error::{Error, Result};
-use crate::manifest::Tier;
+use crate::folder_layout;
 use crate::partition::{DayStart, Period};
-use crate::reference::{self, Reference};
+use crate::publish::Publish;
+use crate::tier::Tier;
+
+pub use reference::{REFERENCE_ROWS_MAX, Reference};
 
 /// Name of the virtual column that holds a row's partition.
 pub const DATE_COLUMN: &str = "date";
 
 /// Longest table or column name, in bytes.
 pub const NAME_BYTES_MAX: usize = 128;
-
-/// Files beside the tables' folders.
-const FILES: [&str; 6] = [
-    crate::settings::FILE,
-    crate::database::WRITER_LOCK,
-    crate::database::READERS_LOCK,
-    crate::views::FILE,
-    crate::access::FILE,
-    crate::access::LOCK,
-];
 
 /// Most columns of a table.
 pub const COLUMNS_MAX: usize = 4096;
@@ -598,7 +592,7 @@ pub fn validate_name(what: &'static str, name: &str) -> Result<()> {
     if !name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'-')) {
         return wrong("only A-Z, a-z, 0-9, _, . and - are allowed");
     }
-    if FILES.iter().any(|file| name.eq_ignore_ascii_case(file)) {
+    if folder_layout::FILES.iter().any(|file| name.eq_ignore_ascii_case(file)) {
         return wrong("a file of the database has this name");
     }
     Ok(())

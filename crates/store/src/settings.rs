@@ -4,13 +4,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::encryption::EncryptionSettings;
 use crate::error::{Error, Result};
-use crate::object;
+use crate::folder_layout::SETTINGS_FILE;
+use crate::object::ObjectSettings;
 
 /// Version of the folder's layout.
 pub(crate) const LAYOUT_VERSION: u32 = 1;
-
-/// Name of the settings' file.
-pub(crate) const FILE: &str = "splay.toml";
 
 /// Settings of a database.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,54 +47,6 @@ impl TierSettings {
     }
 }
 
-/// Settings of the tier `object`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ObjectSettings {
-    /// The URL of the object store: `file:///mnt/cold/market`, in builds with the cloud stores also `s3://bucket/market` and others. Keys come from
-    /// the environment and are never stored.
-    pub url: String,
-    /// Bytes of memory for blocks of objects that were read last. Default 256 MiB, at least 16 MiB.
-    #[serde(default = "ObjectSettings::default_cache_bytes")]
-    pub cache_bytes: u64,
-    /// Seconds for which a request that failed is made again. Default 30.
-    #[serde(default = "ObjectSettings::default_retry_s")]
-    pub retry_s: u64,
-}
-
-impl ObjectSettings {
-    /// Objects below a URL, with defaults for the rest.
-    pub fn new(url: impl Into<String>) -> ObjectSettings {
-        ObjectSettings { url: url.into(), cache_bytes: Self::default_cache_bytes(), retry_s: Self::default_retry_s() }
-    }
-
-    fn default_cache_bytes() -> u64 {
-        256 << 20
-    }
-
-    fn default_retry_s() -> u64 {
-        30
-    }
-
-    fn validate(&self) -> Result<()> {
-        object::validate_url(&self.url).map_err(|reason| Error::Setting { setting: "tier.object.url", reason })?;
-        if self.cache_bytes < CACHE_BYTES_MIN {
-            let reason = format!("{} is less than 16 MiB", self.cache_bytes);
-            return Err(Error::Setting { setting: "tier.object.cache_bytes", reason });
-        }
-        Ok(())
-    }
-
-    fn to_toml(&self) -> String {
-        // The URL is written as a string of TOML, because it may contain any character.
-        let url = toml::Value::String(self.url.clone());
-        format!("\n[tier.object]\nurl = {url}\ncache_bytes = {}\nretry_s = {}\n", self.cache_bytes, self.retry_s)
-    }
-}
-
-/// Least bytes of the cache: a thread's request takes up to a quarter of it.
-const CACHE_BYTES_MIN: u64 = 16 << 20;
-
 impl Default for Settings {
     fn default() -> Settings {
         Settings {
@@ -113,8 +63,10 @@ impl Default for Settings {
 impl Settings {
     pub(crate) fn parse(bytes: &[u8], path: &std::path::Path) -> Result<Settings> {
         let text = String::from_utf8_lossy(bytes);
-        let settings: Settings = toml::from_str(&text)
-            .map_err(|error| Error::Setting { setting: FILE, reason: format!("{}: {error}", path.display()) })?;
+        let settings: Settings = toml::from_str(&text).map_err(|error| Error::Setting {
+            setting: SETTINGS_FILE,
+            reason: format!("{}: {error}", path.display()),
+        })?;
         if settings.layout > LAYOUT_VERSION {
             return Err(Error::FormatVersion {
                 path: path.to_path_buf(),

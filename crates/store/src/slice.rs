@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
-use crate::database::{Database, Partition, Table, TableSnapshot};
+use crate::database::{CommitSource, Database, Partition, SnapshotSource, Table, TableSnapshot};
 use crate::error::{Error, Result};
 use crate::schema::TableSpec;
 use crate::segment::Segment;
@@ -87,7 +87,7 @@ impl PinnedCommits {
     }
 
     /// A table at its pinned commit, or at the one that the statement names.
-    pub(crate) fn snapshot(&self, table: &Table, at_commit: Option<u64>) -> Result<TableSnapshot> {
+    fn pinned_snapshot(&self, table: &Table, at_commit: Option<u64>) -> Result<TableSnapshot> {
         let name = at_commit.map_or_else(|| table.folder().to_owned(), |commit| format!("{}@{commit}", table.folder()));
         let pinned_commit = self.commits.lock().unwrap_or_else(PoisonError::into_inner).get(&name).cloned();
         let snapshot = match (pinned_commit, self.is_complete) {
@@ -120,6 +120,18 @@ impl PinnedCommits {
             }
         };
         snapshot.slice(&self.slice)
+    }
+}
+
+impl SnapshotSource for PinnedCommits {
+    fn snapshot(&self, table: &Table) -> Result<TableSnapshot> {
+        self.pinned_snapshot(table, None)
+    }
+}
+
+impl CommitSource for PinnedCommits {
+    fn snapshot_at(&self, table: &Table, commit: u64) -> Result<TableSnapshot> {
+        self.pinned_snapshot(table, Some(commit))
     }
 }
 

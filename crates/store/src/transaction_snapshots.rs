@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::database::{Database, Table, TableSnapshot};
+use crate::database::{Database, SnapshotSource, Table, TableSnapshot};
 use crate::error::Result;
 
 /// The snapshots of tables, each taken at the table's first use.
@@ -31,9 +31,11 @@ impl TransactionSnapshots {
         }
         Ok(())
     }
+}
 
+impl SnapshotSource for TransactionSnapshots {
     /// The snapshot of a table, taken now if there is none yet.
-    pub(crate) fn snapshot(&self, table: &Table) -> Result<TableSnapshot> {
+    fn snapshot(&self, table: &Table) -> Result<TableSnapshot> {
         let snapshot = |tables: &BTreeMap<String, TableSnapshot>| tables.get(table.folder()).cloned();
         if let Some(snapshot) = snapshot(&self.tables.lock().unwrap_or_else(PoisonError::into_inner)) {
             return Ok(snapshot);

@@ -21,11 +21,10 @@ use crate::error::{Error, Result};
 use crate::load::{Load, LoadOptions, Removal};
 use crate::manifest::Source;
 use crate::partition;
-use crate::rename::refuse_drop_of_read;
 use crate::schema::TableSpec;
 use crate::segment::Segment;
 use crate::select::Selection;
-use crate::views::View;
+use crate::views::{View, refuse_drop_of_read};
 
 /// Number that changes when the rows of a query may, between releases.
 const QUERY_VERSION: u8 = 1;

@@ -8,22 +8,25 @@
 //!
 //! A change that is dropped before step 4, or fails there before HEAD is touched, removes what it wrote.
 
+mod objects;
+
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow::array::RecordBatch;
 
-use crate::database::{Database, READERS_LOCK, Table, WRITER_LOCK};
+use crate::database::{Database, Table};
 use crate::error::{Error, Result};
-use crate::load::SPILL_FOLDER;
-use crate::manifest::{self, Commit, FileEntry, Head, Operation, Source, TableState, Tier, WriteDownPosition};
-use crate::object::OWNER_FILE;
+use crate::folder_layout::{OWNER_FILE, READERS_LOCK, SETTINGS_FILE, SPILL_FOLDER};
+use crate::manifest::{self, Commit, FileEntry, Head, Operation, Source, TableState};
 use crate::partition;
 use crate::schema::TableSpec;
 use crate::segment::{self, Segment, SegmentTarget};
-use crate::settings::{self, Settings};
+use crate::settings::Settings;
 use crate::storage::{self, LockMode, ReadWatch, Storage};
+use crate::tier::Tier;
+use crate::write_down_position::WriteDownPosition;
 
 /// The content of a commit.
 #[derive(Debug)]
@@ -88,13 +91,13 @@ pub(crate) struct Writer {
 impl Writer {
     /// Takes the lock and looks at the table of a name, which need not exist.
     pub(crate) fn begin(database: &Database, table: &str) -> Result<Writer> {
-        let lock = lock(database)?;
+        let lock = database.lock_writer()?;
         Writer::at(database, database.folder_for(table)?, lock)
     }
 
     /// Like [`Self::begin`], but finds the table by its folder: the table may have been dropped, and another one may have its name now.
     pub(crate) fn of(table: &Table) -> Result<Writer> {
-        let lock = lock(table.database())?;
+        let lock = table.database().lock_writer()?;
         Writer::at(table.database(), table.folder().to_owned(), lock)
     }
 
@@ -162,7 +165,7 @@ impl Writer {
     }
 
     pub(crate) fn segment(&self, entry: &FileEntry) -> Segment {
-        Segment::new(&self.database, self.folder.clone(), entry.clone(), true)
+        self.database.segment(&self.folder, entry, true)
     }
 
     /// A new path in a partition, whose folder is made if need be. Later paths sort behind earlier ones.
@@ -382,7 +385,7 @@ impl Writer {
     fn sweep(&self) -> Result<()> {
         let storage = self.storage();
         for entry in storage.list("")? {
-            if [settings::FILE, OWNER_FILE].iter().any(|file| entry.name.strip_suffix(".tmp") == Some(file)) {
+            if [SETTINGS_FILE, OWNER_FILE].iter().any(|file| entry.name.strip_suffix(".tmp") == Some(file)) {
                 storage.remove(&entry.name)?;
             }
         }
@@ -441,16 +444,6 @@ impl Writer {
             _ => state.has_file(path),
         }
     }
-}
-
-/// The lock of the one writer.
-pub(crate) fn lock(database: &Database) -> Result<Box<dyn std::fmt::Debug + Send + Sync>> {
-    if database.is_poisoned() {
-        return Err(Error::Poisoned);
-    }
-    let storage = database.storage();
-    let lock = storage.try_lock(WRITER_LOCK, LockMode::Exclusive)?;
-    lock.ok_or_else(|| Error::Locked { path: storage.display_path(WRITER_LOCK) })
 }
 
 /// Nanoseconds since the epoch, by this machine's clock.

@@ -5,12 +5,14 @@ use std::sync::Arc;
 
 use crate::database::Database;
 use crate::error::{Error, Result};
-use crate::live::follows;
-use crate::load::{LoadReport, chunk_rows, merge, row_bytes, segment_rows, stored};
-use crate::manifest::{FileEntry, Operation, Tier, WriteDownPosition};
+use crate::load::{LoadReport, chunk_rows, row_bytes, segment_rows, stored};
+use crate::manifest::{FileEntry, Operation};
+use crate::row_order::merge;
 use crate::schema::TableSpec;
-use crate::segment::Segment;
+use crate::segment::{Segment, follows};
+use crate::tier::Tier;
 use crate::write::{Change, Writer};
+use crate::write_down_position::WriteDownPosition;
 
 /// Memory that the size of segments is derived from, as in a load.
 const MEMORY_BYTES: usize = 1 << 30;

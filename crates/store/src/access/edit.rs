@@ -71,7 +71,7 @@ impl RoleChange {
 
 impl Access {
     /// Puts all lists in their order.
-    pub(super) fn sort(&mut self) {
+    pub(crate) fn sort(&mut self) {
         self.roles.sort_by(|a, b| a.name.cmp(&b.name));
         self.tokens.sort_by(|a, b| a.name.cmp(&b.name));
         self.grants.sort();

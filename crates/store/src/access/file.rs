@@ -63,7 +63,7 @@ pub(crate) fn parse(bytes: &[u8], path: &Path) -> Result<Access> {
 }
 
 /// The file's bytes.
-pub(super) fn bytes(access: Access) -> Result<Vec<u8>> {
+pub(crate) fn bytes(access: Access) -> Result<Vec<u8>> {
     let file = File { version: version(&access), blake3: digest(&access)?, access };
     serde_json::to_vec_pretty(&file).map_err(|error| Error::Refused { reason: error.to_string() })
 }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
+use crate::error::Result;
 
 fn access() -> Access {
     let mut access = Access::default();

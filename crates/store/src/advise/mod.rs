@@ -20,9 +20,9 @@ use std::time::{Duration, Instant};
 
 use crate::database::{Table, TableSnapshot};
 use crate::error::Result;
-use crate::manifest::Tier;
 use crate::schema::TierRule;
 use crate::segment::Segment;
+use crate::tier::Tier;
 use measure::Totals;
 
 /// Tiers that are measured: those of the database's folder. Figures by tier have their order.

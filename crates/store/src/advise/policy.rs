@@ -11,9 +11,9 @@
 
 use super::{AdviseSettings, Goal, TierAdvice};
 use crate::database::TableSnapshot;
-use crate::manifest::Tier;
 use crate::partition::Period;
 use crate::schema::{TableSpec, TierRule};
+use crate::tier::Tier;
 
 /// A tier that saves less of another one's bytes isn't worth its cost: of the mapped one's, and of the fast one's.
 const MAPPED_SHARE_MAX: f64 = 0.8;

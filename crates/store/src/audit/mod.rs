@@ -38,6 +38,8 @@ pub use self::seal::{AuditKey, KEY_BYTES_MIN};
 pub use self::verify::{AuditProblem, ExpectedRecord, PROBLEMS_MAX, Verification, verify};
 pub use self::writer::{AuditLog, RecordCallback};
 
+use crate::folder_layout::SETTINGS_FILE;
+
 /// Folder of the log within that of its database. No table has a name that begins with a dot.
 pub const FOLDER: &str = ".audit";
 
@@ -112,7 +114,7 @@ impl std::fmt::Display for RecordFailure {
 #[must_use]
 pub fn folder_of(path: &Path) -> PathBuf {
     let within = path.join(FOLDER);
-    if within.is_dir() || path.join(crate::settings::FILE).is_file() { within } else { path.to_path_buf() }
+    if within.is_dir() || path.join(SETTINGS_FILE).is_file() { within } else { path.to_path_buf() }
 }
 
 /// A time as records have it.

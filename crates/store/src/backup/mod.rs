@@ -16,9 +16,8 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use crate::database::READERS_LOCK;
 use crate::error::{Error, Result};
-use crate::settings;
+use crate::folder_layout::{READERS_LOCK, SETTINGS_FILE};
 use crate::storage::{Storage, parent};
 
 pub use tables::TableCommit;
@@ -120,7 +119,7 @@ impl Backup {
         }
         drop(to.create(READERS_LOCK)?);
         let mut folders = BTreeSet::from([String::new()]);
-        let last = |file: &&BackupFile| file.path == settings::FILE;
+        let last = |file: &&BackupFile| file.path == SETTINGS_FILE;
         for file in self.files.iter().filter(|file| !last(file)) {
             make_folders(to, &file.path, &mut folders)?;
             self.copy_file(at, file, to)?;

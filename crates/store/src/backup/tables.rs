@@ -2,7 +2,8 @@
 
 use crate::database::{Database, TableSnapshot};
 use crate::error::{Error, Result};
-use crate::manifest::{self, FileEntry, HeadFile, WriteDownPosition};
+use crate::manifest::{self, FileEntry, HeadFile};
+use crate::write_down_position::WriteDownPosition;
 
 /// Attempts to read a table while it changes.
 const TRIES: usize = 100;

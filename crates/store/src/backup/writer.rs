@@ -6,15 +6,13 @@ use std::sync::Arc;
 use super::{
     Backup, BackupFile, COPY_BYTES, LIST, LOCK, TableCommit, VERSION, folder, generation_of, make_folders, read_through,
 };
-use crate::access;
 use crate::database::Database;
 use crate::error::{Error, Result};
+use crate::folder_layout::{ACCESS_FILE, SETTINGS_FILE, VIEWS_FILE};
 use crate::manifest::FileEntry;
 use crate::object::ObjectTier;
 use crate::segment::{BlockChecksums, digest};
-use crate::settings;
 use crate::storage::{self, ByteObserver, LockMode, Storage, StorageFile, remove_all};
-use crate::views;
 
 /// The result of a backup.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -180,11 +178,11 @@ impl BackupWriter {
     /// Those of reading and writing.
     pub fn put_tables(&mut self, database: &Database, tables: &[TableCommit]) -> Result<()> {
         let source = database.storage().as_ref();
-        self.put(settings::FILE, &source.read(settings::FILE)?)?;
+        self.put(SETTINGS_FILE, &source.read(SETTINGS_FILE)?)?;
         // A damaged list is no backup.
         database.views()?;
         database.access()?;
-        for list in [views::FILE, access::FILE] {
+        for list in [VIEWS_FILE, ACCESS_FILE] {
             match source.read(list) {
                 Ok(bytes) => self.put(list, &bytes)?,
                 Err(error) if error.is_not_found() => self.take_out(list)?,

@@ -22,14 +22,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use action::{Action, Add, Metadata, Protocol, Remove, Transaction};
 use log::DeltaLog;
-pub use types::Publish;
 pub(crate) use types::{check_names, is_outdated};
 
 use crate::database::Table;
 use crate::error::Result;
-use crate::manifest::{FileEntry, TableState, Tier};
+use crate::manifest::{FileEntry, TableState};
 use crate::partition::date;
 use crate::schema::TableSpec;
+use crate::tier::Tier;
 use crate::write::{Writer, now};
 
 /// The state of the Delta table after a publication.

@@ -6,7 +6,7 @@ use splay_mutate::{Bytes, Memory};
 
 use super::frame::{open, seal};
 use super::keys::Keys;
-use crate::manifest::Tier;
+use crate::tier::Tier;
 
 /// Memory that an input may take: a few blocks, and the bytes themselves a few times.
 pub const MEMORY: Memory = Memory { fixed: 1 << 20, each: 1 << 10 };

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::list;
 use super::settings::EncryptionSettings;
 use crate::error::{Error, Result};
-use crate::manifest::Tier;
+use crate::tier::Tier;
 
 pub(crate) const NONCE_BYTES: usize = 12;
 pub(crate) const TAG_BYTES: usize = 16;

@@ -16,15 +16,13 @@ use arrow::datatypes::{Int32Type, TimestampNanosecondType};
 use arrow::row::{RowConverter, Rows, SortField};
 use arrow::util::display::array_value_to_string;
 
-use super::gather::gather;
-use super::merge::Source;
-use super::order::{BatchRange, Order};
 use super::spill::RunWriter;
-use super::{IncomingRows, Load, Replace, merge, stored_columns};
+use super::{IncomingRows, Load, Replace, stored_columns};
 use crate::dates::Dates;
 use crate::error::{Error, Result};
 use crate::partition;
 use crate::row_key::{Dedupe, RowKey, comparable};
+use crate::row_order::{BatchRange, Order, RowSource, gather, merge};
 use crate::schema::TableSpec;
 use crate::segment::Segment;
 
@@ -87,12 +85,12 @@ impl Load {
         let (mut stay, mut dropped) = (0, 0);
         {
             let (schema, batches) = (&self.schema, &incoming.batches);
-            let mut sources: Vec<Source<'_>> = Vec::new();
+            let mut sources: Vec<RowSource<'_>> = Vec::new();
             for run in &runs {
                 sources.push(Box::new(run.clone().read(Arc::clone(&storage))));
             }
             sources.push(Box::new(order.chunks(chunk_rows).map(move |chunk| gather(schema, batches, &chunk))));
-            merge::merge(&spec, sources, chunk_rows, &mut |rows| {
+            merge(&spec, sources, chunk_rows, &mut |rows| {
                 let is_new = BooleanArray::from(search.new_rows(&rows.project(&columns)?)?);
                 let new = filter_record_batch(&rows, &is_new)?;
                 stay += new.num_rows();
@@ -317,14 +315,14 @@ impl<'a> DuplicateSearch<'a> {
 
 /// Stored rows of a date, in order.
 struct StoredRows<'a> {
-    source: Source<'a>,
+    source: RowSource<'a>,
     batch: Option<RecordBatch>,
     row: usize,
     keys: Option<Option<Rows>>,
 }
 
 impl<'a> StoredRows<'a> {
-    fn new(source: Source<'a>) -> Result<StoredRows<'a>> {
+    fn new(source: RowSource<'a>) -> Result<StoredRows<'a>> {
         let mut stored = StoredRows { source, batch: None, row: 0, keys: None };
         stored.advance()?;
         Ok(stored)

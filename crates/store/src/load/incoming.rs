@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 
+use super::removal;
 use super::spill::{RunWriter, SpilledRun};
-use super::{merge, removal};
 use crate::error::Result;
+use crate::row_order::{RowSource, merge};
 use crate::schema::TableSpec;
 use crate::storage::Storage;
 
@@ -37,11 +38,11 @@ impl IncomingRows {
     pub fn merge_runs(&mut self, spec: &TableSpec, storage: &Arc<dyn Storage>, number: &mut usize) -> Result<()> {
         while self.runs.len() >= RUNS_MAX {
             let runs: Vec<SpilledRun> = self.runs.drain(..RUNS_MAX).collect();
-            let read = |run: &SpilledRun| -> merge::Source<'_> { Box::new(run.clone().read(Arc::clone(storage))) };
+            let read = |run: &SpilledRun| -> RowSource<'_> { Box::new(run.clone().read(Arc::clone(storage))) };
             let mut merged = RunWriter::create(storage.as_ref(), *number)?;
             *number += 1;
             let chunk_rows = RunWriter::chunk_rows(self.row_bytes);
-            merge::merge(spec, runs.iter().map(read).collect(), chunk_rows, &mut |rows| merged.write(&rows))?;
+            merge(spec, runs.iter().map(read).collect(), chunk_rows, &mut |rows| merged.write(&rows))?;
             for run in &runs {
                 run.remove(storage.as_ref())?;
             }

@@ -7,44 +7,38 @@
 //! - Memory: rows are held up to a limit, then sorted and spilled to disk, and merged at the commit.
 
 mod duplicates;
-mod gather;
 mod incoming;
-mod merge;
-mod order;
 mod partition;
 mod periods;
 mod reference_merge;
 mod removal;
-mod sort;
 mod spill;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, UInt64Array};
+use arrow::array::{Array, AsArray, RecordBatch, UInt64Array};
 use arrow::compute::take_record_batch;
 use arrow::datatypes::{SchemaRef, TimestampNanosecondType};
 
 use crate::database::{Database, TableSnapshot};
 use crate::dates::Dates;
 use crate::error::{Error, Result};
-use crate::floats::one_nan;
-use crate::maintain::{Observer, go_on};
-use crate::manifest::{FileEntry, Operation, Source, Tier};
+use crate::manifest::{FileEntry, Operation, Source};
+use crate::observer::{Observer, go_on};
 use crate::partition::Period;
-use crate::reference::{self, REFERENCE_ROWS_MAX};
 use crate::row_key::Dedupe;
-use crate::schema::TableSpec;
+use crate::row_order::{RowSource, conform, follow_each_other, gather, merge, sorted};
+use crate::schema::reference::{self, REFERENCE_ROWS_MAX};
+use crate::schema::{TableSpec, refuse_quarantine_name};
 use crate::segment::Segment;
+use crate::tier::Tier;
 use crate::write::{Change, Writer};
-use gather::gather;
 use incoming::IncomingRows;
-pub(crate) use merge::{Source as RowSource, merge};
 pub(crate) use reference_merge::KeySet;
 pub use reference_merge::{ObserveRows, OnConflict, ResolveConflicts};
 use removal::Counts;
 pub use removal::Removal;
-pub(crate) use spill::FOLDER as SPILL_FOLDER;
 use spill::RunWriter;
 
 /// How a load is done.
@@ -145,6 +139,31 @@ pub struct Load {
     keep: bool,
     /// Rows were lost when they were set aside.
     failed: bool,
+}
+
+impl Database {
+    /// Begins a load into a table, which is created by the load's commit if it doesn't exist. If it does, columns that are new
+    /// in `spec` are added to it by the commit, and all else must agree.
+    ///
+    /// # Errors
+    /// [`Error::Locked`] while another writer is at work; [`Error::Schema`] if `spec` doesn't fit the table; [`Error::Refused`] if it
+    /// keeps the rows of a materialized view; [`Error::Name`] for a new table with a name that can't be one.
+    pub fn load(&self, spec: &TableSpec, options: LoadOptions) -> Result<Load> {
+        match refuse_quarantine_name("table", &spec.name) {
+            Err(error) if !self.has_table(&spec.name)? => Err(error),
+            _ => self.load_as_capture(spec, options),
+        }
+    }
+
+    /// Like [`Database::load`], but for capture, which may create tables with the reserved names of quarantines.
+    ///
+    /// # Errors
+    /// As [`Database::load`].
+    pub fn load_as_capture(&self, spec: &TableSpec, options: LoadOptions) -> Result<Load> {
+        self.refuse_of_view(&spec.name)?;
+        self.settle(&spec.name)?;
+        Load::begin(self, spec, options)
+    }
 }
 
 impl Load {
@@ -432,7 +451,7 @@ impl Load {
             if batches.is_empty() {
                 continue;
             }
-            let order = sort::sorted(&self.spec, &batches);
+            let order = sorted(&self.spec, &batches);
             let mut run = RunWriter::create(storage.as_ref(), self.runs)?;
             self.runs += 1;
             for chunk in order.chunks(RunWriter::chunk_rows(incoming.row_bytes)) {
@@ -503,7 +522,7 @@ impl Load {
         let mut dates: BTreeSet<i32> = partitions.keys().copied().chain(touched).chain(all).collect();
         for date in dates.clone() {
             let mut incoming = partitions.remove(&date).unwrap_or_default();
-            let mut order = sort::sorted(&self.spec, &incoming.batches);
+            let mut order = sorted(&self.spec, &incoming.batches);
             if let Some(dedupe) = self.options.dedupe.clone() {
                 let dropped;
                 (order, dropped) = self.without_duplicates(date, &mut incoming, order, &dedupe)?;
@@ -541,66 +560,9 @@ impl Load {
     }
 }
 
-/// Checks names and types. A batch may lack columns that may be null, and have them in any order.
-pub(crate) fn conform(spec: &TableSpec, schema: &SchemaRef, batch: &RecordBatch) -> Result<RecordBatch> {
-    let mut columns = Vec::with_capacity(schema.fields().len());
-    for field in &schema.fields()[..spec.shown_columns().len()] {
-        let position = batch.schema_ref().fields().iter().position(|f| f.name().eq_ignore_ascii_case(field.name()));
-        let Some(position) = position else {
-            if !field.is_nullable() {
-                return Err(spec.error(format!("the batch lacks the column {:?}", field.name())));
-            }
-            columns.push(arrow::array::new_null_array(field.data_type(), batch.num_rows()));
-            continue;
-        };
-        let column = batch.column(position);
-        if column.data_type() != field.data_type() {
-            return Err(spec.error(format!(
-                "column {:?} is {}, the batch has {}",
-                field.name(),
-                field.data_type(),
-                column.data_type()
-            )));
-        }
-        columns.push(in_stored_form(column));
-    }
-    let has_column = |name: &str| spec.position(name).is_some();
-    if let Some(extra) = batch.schema_ref().fields().iter().find(|field| !has_column(field.name())) {
-        return Err(spec.error(format!("it has no column {:?}, which the batch has", extra.name())));
-    }
-    if spec.has_hidden_time() {
-        columns.push(spec.hidden_times(&columns, batch.num_rows()));
-    }
-    reference::refuse_nulls(spec, &columns)?;
-    let time = &columns[spec.time_position()];
-    if time.null_count() > 0 {
-        // Reported by row in `append`; the schema would refuse it without one.
-        let row = (0..time.len()).find(|row| time.is_null(*row)).unwrap_or(0) as u64;
-        let reason = format!("has no {}", spec.time);
-        return Err(Error::Row { table: spec.name.clone(), row, reason });
-    }
-    Ok(RecordBatch::try_new(Arc::clone(schema), columns)?)
-}
-
-/// A column with every NaN as the canonical one, because block bounds and orders compare bits.
-fn in_stored_form(column: &ArrayRef) -> ArrayRef {
-    one_nan(column).unwrap_or_else(|| Arc::clone(column))
-}
-
 /// Rows that are read at once from each source of a merge.
 pub(crate) fn chunk_rows(row_bytes: usize) -> usize {
     RunWriter::chunk_rows(row_bytes)
-}
-
-/// Rows in the table's order: those of equal symbol and time stay in the order of the batches, which may lack columns that were
-/// added since.
-pub(crate) fn in_order(spec: &TableSpec, batches: &[RecordBatch]) -> Result<RecordBatch> {
-    let schema = spec.arrow();
-    let batches = batches.iter().map(|batch| conform(spec, &schema, batch)).collect::<Result<Vec<_>>>()?;
-    if batches.is_empty() {
-        return Ok(RecordBatch::new_empty(schema));
-    }
-    gather(&schema, &batches, &sort::sorted(spec, &batches))
 }
 
 /// Sources of a merge that hold the rows of a partition: one if its segments follow each other, else one for each segment.
@@ -608,7 +570,7 @@ pub(crate) fn stored<'a, S: std::borrow::Borrow<Segment> + Sync>(
     spec: &'a TableSpec,
     segments: &'a [S],
     chunk_rows: usize,
-) -> Vec<merge::Source<'a>> {
+) -> Vec<RowSource<'a>> {
     stored_columns(spec, (0..spec.columns.len()).collect(), segments, chunk_rows)
 }
 
@@ -618,15 +580,15 @@ pub(crate) fn stored_columns<'a, S: std::borrow::Borrow<Segment> + Sync>(
     columns: Vec<usize>,
     segments: &'a [S],
     chunk_rows: usize,
-) -> Vec<merge::Source<'a>> {
+) -> Vec<RowSource<'a>> {
     let columns: Arc<[usize]> = columns.into();
-    let rows = move |segment: &'a Segment| -> merge::Source<'a> {
+    let rows = move |segment: &'a Segment| -> RowSource<'a> {
         let columns = Arc::clone(&columns);
         let ranges = match segment.ranges() {
             Ok(ranges) => ranges,
             Err(error) => return Box::new(std::iter::once(Err(error))),
         };
-        Box::new(ranges.into_iter().flat_map(move |rows| -> merge::Source<'a> {
+        Box::new(ranges.into_iter().flat_map(move |rows| -> RowSource<'a> {
             match segment.batches(spec, &columns, rows, chunk_rows) {
                 Ok(batches) => Box::new(batches),
                 Err(error) => Box::new(std::iter::once(Err(error))),
@@ -639,28 +601,6 @@ pub(crate) fn stored_columns<'a, S: std::borrow::Borrow<Segment> + Sync>(
     } else {
         segments().map(rows).collect()
     }
-}
-
-/// Whether the rows of each segment sort after those of the segment before it. If not, that holds still for the
-/// rows of each symbol.
-pub(crate) fn follow_each_other<'a>(spec: &TableSpec, entries: impl Iterator<Item = &'a FileEntry>) -> bool {
-    if spec.symbol.is_none() {
-        // All rows are those of one symbol.
-        return true;
-    }
-    let mut before: Option<&FileEntry> = None;
-    for entry in entries {
-        let follows = |before: &FileEntry| match (&before.symbols, &entry.symbols) {
-            (Some((_, last)), Some((first, _))) => last <= first,
-            // The entries don't tell this of a segment that begins with rows without a symbol.
-            _ => false,
-        };
-        if before.is_some_and(|before| !follows(before)) {
-            return false;
-        }
-        before = Some(entry);
-    }
-    true
 }
 
 /// The spec of an existing table for rows that come with `incoming`: new columns are added, what both have must agree.
@@ -712,7 +652,7 @@ pub(crate) fn rewrite(
     let row_bytes = row_bytes(spec, &segments)?;
     let mut added = Vec::new();
     let rows_max = segment_rows(writer, memory_bytes, row_bytes);
-    merge::merge(spec, stored(spec, &segments, RunWriter::chunk_rows(row_bytes)), rows_max, &mut |rows| {
+    merge(spec, stored(spec, &segments, RunWriter::chunk_rows(row_bytes)), rows_max, &mut |rows| {
         let entry = writer.write_segment(spec, date, tier, &rows)?;
         let bytes = entry.bytes;
         added.push(entry);

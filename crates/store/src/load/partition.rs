@@ -6,17 +6,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use arrow::array::{AsArray, RecordBatch};
 use arrow::datatypes::TimestampNanosecondType;
 
-use super::gather::gather;
 use super::incoming::IncomingRows;
-use super::merge;
-use super::order::{Order, OrderPart};
 use super::removal::{Counts, Removal, matching_rows};
 use super::spill::RunWriter;
-use super::{Load, Replace, follow_each_other, row_bytes, segment_rows, stored};
+use super::{Load, Replace, row_bytes, segment_rows, stored};
 use crate::error::{Error, Result};
-use crate::manifest::{FileEntry, Tier};
+use crate::manifest::FileEntry;
+use crate::row_order::{Order, OrderPart, RowSource, follow_each_other, gather, merge};
 use crate::schema::TableSpec;
 use crate::segment::{self, Segment};
+use crate::tier::Tier;
 use crate::write::Change;
 
 /// Rows of a partition from which on a few later ones get a segment of their own.
@@ -86,7 +85,7 @@ impl Load {
         let storage = Arc::clone(self.writer.storage());
         let segments: Vec<Segment> = existing.iter().map(|entry| self.writer.segment(entry)).collect();
         let chunk_rows = RunWriter::chunk_rows(incoming.row_bytes);
-        let mut sources: Vec<merge::Source<'_>> = Vec::new();
+        let mut sources: Vec<RowSource<'_>> = Vec::new();
         if !segments.is_empty() {
             let rows = stored(&spec, &segments, chunk_rows);
             sources.extend(rows.into_iter().map(|source| match &removal {
@@ -102,7 +101,7 @@ impl Load {
         let writer = &self.writer;
         let tier = self.tier_of(date, &existing);
         let mut added = Vec::new();
-        merge::merge(&spec, sources, segment_rows, &mut |rows| {
+        merge(&spec, sources, segment_rows, &mut |rows| {
             added.push(writer.write_segment(&spec, date, tier, &rows)?);
             Ok(())
         })?;

@@ -11,14 +11,13 @@ use hashbrown::hash_table::{Entry, HashTable};
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
-use super::gather::gather;
-use super::order::Order;
 use super::removal::{Counts, Removal};
-use super::{IncomingRows, Load, LoadReport, Replace, conform, segment_rows, sort};
+use super::{IncomingRows, Load, LoadReport, Replace, segment_rows};
 use crate::error::{Error, Result};
 use crate::manifest::Operation;
-use crate::reference::PARTITION;
+use crate::row_order::{Order, conform, gather, sorted};
 use crate::schema::TableSpec;
+use crate::schema::reference::PARTITION;
 use crate::write::Change;
 
 /// The action for a row whose key the table, or an earlier new row, has already.
@@ -158,7 +157,7 @@ impl Load {
             let rows_max = segment_rows(&self.writer, self.options.memory_bytes, row_bytes);
             let tier = self.tier_of(PARTITION, &files);
             let batches = [rows];
-            let order = sort::sorted(&self.spec, &batches);
+            let order = sorted(&self.spec, &batches);
             change.add = self.write_ordered(PARTITION, tier, &batches, &order, rows_max)?;
             change.remove = files.into_iter().map(|entry| entry.path).collect();
         }

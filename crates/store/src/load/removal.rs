@@ -10,10 +10,10 @@ use arrow::array::{Array, AsArray, BooleanArray, RecordBatch};
 use arrow::compute::{filter_record_batch, not, prep_null_mask_filter};
 use arrow::datatypes::{Int32Type, TimestampNanosecondType};
 
-use super::merge::Source;
 use crate::database::TableSnapshot;
 use crate::error::{Error, Result};
 use crate::manifest::FileEntry;
+use crate::row_order::RowSource;
 use crate::schema::TableSpec;
 use crate::select::{SegmentRows, Selection};
 
@@ -195,7 +195,7 @@ impl Removal {
     }
 
     /// The rows of a source that don't match; it has all columns.
-    pub(super) fn rest_of<'a>(&self, source: Source<'a>) -> Source<'a> {
+    pub(super) fn rest_of<'a>(&self, source: RowSource<'a>) -> RowSource<'a> {
         let (matches, columns) = (self.matches.clone(), self.columns.clone());
         Box::new(source.map(move |batch| {
             let batch = batch?;

@@ -10,10 +10,8 @@ use arrow::ipc::reader::StreamReader;
 use arrow::ipc::writer::StreamWriter;
 
 use crate::error::{Error, Result};
+use crate::folder_layout::SPILL_FOLDER;
 use crate::storage::{Storage, StorageFile};
-
-/// Folder of the runs, in the database's folder. No table can have this name.
-pub(crate) const FOLDER: &str = ".spill";
 
 /// Bytes of rows in a chunk: a merge holds one chunk of each run.
 const CHUNK_BYTES: usize = 4 << 20;
@@ -36,8 +34,8 @@ pub(crate) struct SpilledRun {
 
 impl RunWriter {
     pub(crate) fn create(storage: &dyn Storage, number: usize) -> Result<RunWriter> {
-        storage.create_dir(FOLDER)?;
-        let path = format!("{FOLDER}/{number:06}.run");
+        storage.create_dir(SPILL_FOLDER)?;
+        let path = format!("{SPILL_FOLDER}/{number:06}.run");
         Ok(RunWriter { file: storage.create(&path)?, path, chunks: Vec::new(), offset: 0 })
     }
 

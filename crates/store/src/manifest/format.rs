@@ -8,6 +8,8 @@ use super::history::History;
 use crate::error::{Error, Result};
 use crate::little_endian::{u32_at, u64_at};
 use crate::schema::{NAME_BYTES_MAX, TableSpec, validate_name};
+use crate::tier::Tier;
+use crate::write_down_position::WriteDownPosition;
 
 /// Newest version of HEAD and log. 1: symbols of a partition were never spread over its segments, and nothing was captured. 2: removed
 /// files weren't kept, and no commit could be undone. 3: there was no tier `fast`. 4: dates began at midnight, each had a partition, and
@@ -224,81 +226,6 @@ impl Operation {
     }
 }
 
-/// How the rows of a segment are kept: what they take on disk, and how fast they are read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum Tier {
-    /// Arrow IPC file, uncompressed: columns are slices of the mapped file.
-    #[serde(rename = "arrow")]
-    Mapped,
-    /// Parquet, in encodings that are read nearly as fast as memory.
-    #[serde(rename = "fast")]
-    Fast,
-    /// Parquet, compressed as well.
-    #[serde(rename = "parquet")]
-    Small,
-    /// Encoded as the small tier, but in an object store, and read from there.
-    #[serde(rename = "object")]
-    Object,
-    /// Chunks of numbers compressed by pco, in a file of our own: the smallest, for what is hardly read.
-    #[serde(rename = "dense")]
-    Dense,
-}
-
-impl Tier {
-    /// The tiers of files in the database's folder, from the fastest to the smallest.
-    pub const LOCAL: [Tier; 4] = [Tier::Mapped, Tier::Fast, Tier::Small, Tier::Dense];
-
-    /// How rows are written that come to a date of the tier. What belongs in the object store is moved there later, by itself, so that no load
-    /// waits for it.
-    pub(crate) fn written(self) -> Tier {
-        if self == Tier::Object { Tier::Small } else { self }
-    }
-
-    /// Extension of the file's name.
-    #[must_use]
-    pub fn extension(self) -> &'static str {
-        match self {
-            Tier::Mapped => "arrow",
-            Tier::Fast | Tier::Small | Tier::Object => "parquet",
-            Tier::Dense => "dense",
-        }
-    }
-
-    /// The tier's name.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Tier::Mapped => "mapped",
-            Tier::Fast => "fast",
-            Tier::Small => "small",
-            Tier::Object => "object",
-            Tier::Dense => "dense",
-        }
-    }
-
-    /// Whether columns are slices of the file; in others they are decoded.
-    #[must_use]
-    pub fn is_mapped(self) -> bool {
-        self == Tier::Mapped
-    }
-}
-
-impl std::str::FromStr for Tier {
-    type Err = String;
-
-    /// Reads a name, without regard to case. Earlier releases called the mapped tier `arrow` and the small one `parquet`.
-    fn from_str(text: &str) -> Result<Tier, String> {
-        match text.trim().to_ascii_lowercase().as_str() {
-            "mapped" | "arrow" => Ok(Tier::Mapped),
-            "fast" => Ok(Tier::Fast),
-            "small" | "parquet" => Ok(Tier::Small),
-            "object" => Ok(Tier::Object),
-            "dense" => Ok(Tier::Dense),
-            _ => Err(format!("{text:?} is not a tier; there are mapped, fast, small, dense, object")),
-        }
-    }
-}
-
 /// One segment of a table, as the manifest lists it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileEntry {
@@ -351,29 +278,6 @@ pub struct Source {
     pub digest: String,
     /// Rows that came from it.
     pub rows: u64,
-}
-
-/// Tells which captured rows of a table are in its files: those up to a sequence number whose time isn't behind a cut. Neither value ever falls.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct WriteDownPosition {
-    /// Sequence number of the last batch that was considered.
-    pub sequence: u64,
-    /// Latest time, in nanoseconds since the epoch, of rows of these batches that were written.
-    pub cut: i64,
-}
-
-impl Default for WriteDownPosition {
-    /// Nothing.
-    fn default() -> WriteDownPosition {
-        WriteDownPosition { sequence: 0, cut: i64::MIN }
-    }
-}
-
-impl WriteDownPosition {
-    /// All rows that one of two says.
-    pub(crate) fn max(self, other: WriteDownPosition) -> WriteDownPosition {
-        WriteDownPosition { sequence: self.sequence.max(other.sequence), cut: self.cut.max(other.cut) }
-    }
 }
 
 /// One record of the log.

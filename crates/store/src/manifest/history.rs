@@ -11,9 +11,10 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::format::{Commit, FileEntry, Operation, WriteDownPosition};
+use super::format::{Commit, FileEntry, Operation};
 use crate::error::{Error, Result};
 use crate::schema::TableSpec;
+use crate::write_down_position::WriteDownPosition;
 
 /// Notes of captures and compactions that a new log takes over; of other commits it takes all.
 const ROUTINE_NOTES_MAX: usize = 1_000;

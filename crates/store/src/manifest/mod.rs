@@ -17,7 +17,7 @@ mod state;
 mod writer;
 
 pub(crate) use format::{Commit, Head, Operation};
-pub use format::{FileEntry, Source, Tier, WriteDownPosition};
+pub use format::{FileEntry, Source};
 pub(crate) use history::{CommitNote, added_by};
 pub(crate) use reader::{HeadFile, refresh, state_of};
 pub(crate) use state::TableState;

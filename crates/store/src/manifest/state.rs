@@ -2,10 +2,12 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::format::{Commit, FileEntry, Head, Operation, Source, Tier, WriteDownPosition};
+use super::format::{Commit, FileEntry, Head, Operation, Source};
 use super::history::{History, added_by};
 use crate::error::{Error, Result};
 use crate::schema::TableSpec;
+use crate::tier::Tier;
+use crate::write_down_position::WriteDownPosition;
 
 /// A table at one epoch.
 #[derive(Debug, Clone)]

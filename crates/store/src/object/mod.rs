@@ -17,38 +17,24 @@ mod prefetch;
 mod registry;
 mod remote;
 mod retry;
+mod settings;
 mod tier;
-mod transfer;
 
 use std::fmt::Debug;
 use std::ops::Range;
 
 use bytes::Bytes;
 
+pub use crate::error::ObjectFault;
 pub use folder::FolderStore;
-pub(crate) use owner::FILE as OWNER_FILE;
 pub(crate) use prefetch::later;
 pub use registry::{OpenStore, register};
 pub(crate) use registry::{open, shown, validate_url};
 pub(crate) use remote::RemoteFile;
 pub use retry::Retry;
+pub use settings::ObjectSettings;
 pub(crate) use tier::ObjectPlace;
 pub use tier::{ObjectTier, ObjectTraffic};
-
-/// Why a call of a store failed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ObjectFault {
-    /// There is no such object.
-    Absent,
-    /// There is an object of this key.
-    Exists,
-    /// The store doesn't let us: look at keys and rights.
-    Denied,
-    /// It may go well when it is tried again: a time-out, a broken connection, a busy server.
-    Passing,
-    /// Something else, which stays.
-    Lasting,
-}
 
 /// A failure of a store.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

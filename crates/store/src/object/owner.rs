@@ -13,10 +13,8 @@ use serde::{Deserialize, Serialize};
 
 use super::ObjectTier;
 use crate::error::{Error, Result};
+use crate::folder_layout::OWNER_FILE;
 use crate::storage::{self, Storage};
-
-/// The database's own half of the mark.
-pub(crate) const FILE: &str = "objects.json";
 
 /// Key of the mark. No table's folder begins with a dot.
 const MARK: &str = ".splay/owner.json";
@@ -106,9 +104,9 @@ impl ObjectTier {
     }
 
     fn own(&self, storage: &dyn Storage) -> Result<Option<OwnerFile>> {
-        match storage.read(FILE) {
+        match storage.read(OWNER_FILE) {
             Ok(bytes) => serde_json::from_slice(&bytes).map(Some).map_err(|error| {
-                Error::corrupt(storage.display_path(FILE), 0, "who writes objects", error.to_string())
+                Error::corrupt(storage.display_path(OWNER_FILE), 0, "who writes objects", error.to_string())
             }),
             Err(error) if error.is_not_found() => Ok(None),
             Err(error) => Err(error),
@@ -121,7 +119,7 @@ impl ObjectTier {
 }
 
 fn put_own(storage: &dyn Storage, own: &OwnerFile) -> Result<()> {
-    storage::replace(storage, FILE, &serde_json::to_vec(own).unwrap_or_default())
+    storage::replace(storage, OWNER_FILE, &serde_json::to_vec(own).unwrap_or_default())
 }
 
 fn random() -> Result<String> {

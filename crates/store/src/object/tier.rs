@@ -8,9 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bytes::Bytes;
 
 use super::blocks::BlockCache;
-use super::{ObjectEntry, ObjectError, ObjectFault, ObjectResult, ObjectStore, Retry, open, shown};
+use super::{ObjectEntry, ObjectError, ObjectFault, ObjectResult, ObjectSettings, ObjectStore, Retry, open, shown};
 use crate::error::{Error, Result};
-use crate::settings::ObjectSettings;
 
 /// Bytes that are read at once of an object that is read whole.
 const PART_BYTES: u64 = 8 << 20;

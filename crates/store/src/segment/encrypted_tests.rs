@@ -15,9 +15,9 @@ use super::parquet::ParquetFile;
 use super::writer::encode;
 use crate::encryption::{self, Keys};
 use crate::error::{Error, Result};
-use crate::manifest::Tier;
 use crate::schema::{ColumnSpec, ColumnType, TableSpec};
 use crate::storage::MappedBytes;
+use crate::tier::Tier;
 
 const ROWS: usize = 9000;
 

@@ -8,6 +8,7 @@
 //! Bytes: docs/format/segment.md.
 
 mod arrow_file;
+mod chain;
 mod checksum;
 mod column;
 mod dense;
@@ -25,13 +26,14 @@ use std::path::Path;
 
 use crate::error::{Error, Result};
 
+pub use chain::{chain, follows};
 pub(crate) use checksum::{BlockChecksums, digest};
 pub use column::ColumnReader;
 #[cfg(any(test, feature = "fuzz"))]
 pub(crate) use dense::fuzz;
 pub(crate) use parquet::odd_one;
-pub(crate) use reader::checksums_of_object;
 pub use reader::{ColumnStorage, Segment, SegmentBatches};
+pub(crate) use reader::{SegmentPlace, checksums_of_object};
 pub use row_list::RowList;
 pub use writer::FileFormat;
 pub(crate) use writer::{SegmentTarget, export, is_ordered, write};

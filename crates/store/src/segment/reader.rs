@@ -21,15 +21,15 @@ use super::column::ColumnReader;
 use super::dense::DenseFile;
 use super::parquet::{ParquetBatches, ParquetFile};
 use super::writer::end_symbols;
-use crate::database::Database;
 use crate::encryption::{self, Keys};
 use crate::error::{Error, Result};
 use crate::index::{self, SegmentIndex};
-use crate::load::in_order;
-use crate::manifest::{FileEntry, Tier};
+use crate::manifest::FileEntry;
 use crate::object::ObjectPlace;
+use crate::row_order::in_order;
 use crate::schema::{ColumnSpec, TableSpec};
 use crate::storage::{MappedBytes, Storage, unreadable};
+use crate::tier::Tier;
 
 pub(crate) use object::checksums_of_object;
 
@@ -57,6 +57,14 @@ pub struct Segment {
     /// Rows that don't count.
     hidden: u64,
     opened: OnceLock<Open>,
+}
+
+/// Where the segments of a database are, and the keys of the encrypted ones.
+#[derive(Debug)]
+pub(crate) struct SegmentPlace<'a> {
+    pub(crate) storage: &'a Arc<dyn Storage>,
+    pub(crate) objects: &'a Arc<ObjectPlace>,
+    pub(crate) keys: &'a Arc<Keys>,
 }
 
 /// The storage of a column in a segment.
@@ -107,9 +115,9 @@ enum OpenSegment {
 }
 
 impl Segment {
-    pub(crate) fn new(database: &Database, table: String, entry: FileEntry, checks_data: bool) -> Segment {
-        let objects = entry.object.is_some().then(|| Arc::clone(database.object_place()));
-        let (storage, keys) = (Some(Arc::clone(database.storage())), Arc::clone(database.keys()));
+    pub(crate) fn new(place: &SegmentPlace<'_>, table: String, entry: FileEntry, checks_data: bool) -> Segment {
+        let objects = entry.object.is_some().then(|| Arc::clone(place.objects));
+        let (storage, keys) = (Some(Arc::clone(place.storage)), Arc::clone(place.keys));
         Segment { storage, table, entry, objects, keys, checks_data, hidden: 0, opened: OnceLock::new() }
     }
 

@@ -16,9 +16,10 @@ use crate::background;
 use crate::encryption::{self, FileKey, Keys, SealingWrite};
 use crate::error::{Error, Result};
 use crate::index;
-use crate::manifest::{FileEntry, Tier};
+use crate::manifest::FileEntry;
 use crate::schema::TableSpec;
 use crate::storage::{CountingWrite, Storage, StorageFile, into_io, out_of_io};
+use crate::tier::Tier;
 
 /// Format of files for other tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

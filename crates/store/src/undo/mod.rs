@@ -23,8 +23,10 @@ use self::rows::{States, UndoCounts, UndoRows, merge_sources};
 use crate::database::{Table, TableSnapshot};
 use crate::error::{Error, Result};
 use crate::load::{self, KeySet, LoadReport};
-use crate::manifest::{CommitNote, FileEntry, Operation, TableState, Tier, added_by};
+use crate::manifest::{CommitNote, FileEntry, Operation, TableState, added_by};
+use crate::row_order::in_order;
 use crate::segment::Segment;
+use crate::tier::Tier;
 use crate::write::{Change, Writer};
 
 /// Memory that the size of segments is derived from, as in a load.
@@ -275,7 +277,7 @@ impl Table {
     /// [`Error::NoSuchCommit`] if there is none, or its files are gone.
     pub fn at_commit(&self, epoch: u64) -> Result<TableSnapshot> {
         match &self.database().pinned {
-            Some(pinned) => pinned.snapshot(self, Some(epoch)),
+            Some(pinned) => pinned.snapshot_at(self, epoch),
             None => self.whole_at_commit(epoch),
         }
     }
@@ -392,7 +394,7 @@ fn compare(writer: &Writer, date: i32, states: &States<Vec<FileEntry>>, change: 
     let rows_max = load::segment_rows(writer, MEMORY_BYTES, row_bytes);
     let (mut pending, mut rows, mut keys) = (Vec::new(), 0, KeySet::new(&spec)?);
     let mut write = |pending: &mut Vec<RecordBatch>, rows: &mut usize| -> Result<()> {
-        let batch = load::in_order(&spec, pending)?;
+        let batch = in_order(&spec, pending)?;
         change.add.push(writer.write_segment(&spec, date, tier, &batch)?);
         (*rows, *pending) = (0, Vec::new());
         Ok(())

@@ -19,7 +19,7 @@ use arrow::datatypes::TimestampNanosecondType;
 use arrow::row::{OwnedRow, RowConverter, SortField};
 
 use crate::error::{Error, Result};
-use crate::load::{RowSource as Source, merge};
+use crate::row_order::{RowSource, merge};
 use crate::schema::TableSpec;
 
 /// Rows after which a batch of the result is handed on.
@@ -36,7 +36,7 @@ struct RowsAtTime {
 
 /// A state of the date, group by group.
 struct DateVersion<'a> {
-    source: Source<'a>,
+    source: RowSource<'a>,
     batch: RecordBatch,
     at: usize,
 }
@@ -81,8 +81,8 @@ type Key = (Option<String>, i64);
 pub(super) fn merge_sources<'scope, 'a: 'scope>(
     scope: &'scope std::thread::Scope<'scope, 'a>,
     spec: &'a TableSpec,
-    mut sources: Vec<Source<'a>>,
-) -> Source<'a> {
+    mut sources: Vec<RowSource<'a>>,
+) -> RowSource<'a> {
     if sources.len() <= 1 {
         return sources.pop().unwrap_or_else(|| Box::new(std::iter::empty()));
     }
@@ -98,7 +98,7 @@ pub(super) fn merge_sources<'scope, 'a: 'scope>(
 }
 
 impl<'a> UndoRows<'a> {
-    pub(super) fn new(spec: &'a TableSpec, sources: States<Source<'a>>) -> Result<UndoRows<'a>> {
+    pub(super) fn new(spec: &'a TableSpec, sources: States<RowSource<'a>>) -> Result<UndoRows<'a>> {
         let state = |source| DateVersion { source, batch: RecordBatch::new_empty(spec.arrow()), at: 0 };
         let States { before, after, removals, now } = sources;
         let fields = spec.arrow().fields().iter().map(|field| SortField::new(field.data_type().clone())).collect();

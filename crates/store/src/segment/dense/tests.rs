@@ -9,9 +9,9 @@ use arrow::array::{
 use arrow::compute::{cast, take};
 use arrow::datatypes::{DataType, Field, Float32Type, Float64Type, Int32Type, UInt32Type, UInt64Type};
 
-use crate::manifest::Tier;
 use crate::schema::{ColumnSpec, ColumnType, TableSpec};
 use crate::segment::Segment;
+use crate::tier::Tier;
 
 /// Rows with these columns behind their time.
 fn table(columns: &[(ColumnType, ArrayRef)]) -> (TableSpec, RecordBatch) {

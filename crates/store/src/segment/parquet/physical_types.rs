@@ -10,8 +10,8 @@ use arrow::datatypes::{
 };
 
 use super::exact;
-use crate::delta::Publish;
 use crate::error::Result;
+use crate::publish::Publish;
 
 /// Digits of a decimal of 64 bits.
 const DIGITS: u8 = 18;

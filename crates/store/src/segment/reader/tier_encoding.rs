@@ -11,9 +11,10 @@ use super::{Open, Segment};
 use crate::encryption::Keys;
 use crate::error::Result;
 use crate::index::SegmentIndex;
-use crate::manifest::{FileEntry, Tier};
+use crate::manifest::FileEntry;
 use crate::schema::TableSpec;
 use crate::storage::MappedBytes;
+use crate::tier::Tier;
 
 impl Segment {
     /// A segment of rows that are written by the encoder of a tier and read by its decoder, without a file; encrypted as files of the tier

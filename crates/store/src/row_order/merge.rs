@@ -20,12 +20,12 @@ use crate::error::Result;
 use crate::schema::TableSpec;
 
 /// Batches of a source, each in order and behind the one before.
-pub(crate) type Source<'a> = Box<dyn Iterator<Item = Result<RecordBatch>> + Send + 'a>;
+pub(crate) type RowSource<'a> = Box<dyn Iterator<Item = Result<RecordBatch>> + Send + 'a>;
 
 /// Gives merged rows in batches of about `rows_max` rows to `sink`.
 pub(crate) fn merge(
     spec: &TableSpec,
-    sources: Vec<Source<'_>>,
+    sources: Vec<RowSource<'_>>,
     rows_max: usize,
     sink: &mut dyn FnMut(RecordBatch) -> Result<()>,
 ) -> Result<()> {
@@ -69,7 +69,7 @@ pub(crate) fn merge(
 
 /// The position in a source.
 struct MergeCursor<'a> {
-    source: Source<'a>,
+    source: RowSource<'a>,
     batch: RecordBatch,
     row: usize,
     /// Its number among the batches that were picked from.
@@ -83,7 +83,7 @@ type Key<'a> = (Option<&'a str>, i64);
 
 impl<'a> MergeCursor<'a> {
     /// The first row of a source, or `None` if it has none.
-    fn first(spec: &TableSpec, source: Source<'a>) -> Result<Option<MergeCursor<'a>>> {
+    fn first(spec: &TableSpec, source: RowSource<'a>) -> Result<Option<MergeCursor<'a>>> {
         let batch = RecordBatch::new_empty(spec.arrow());
         let (symbols, times) = key_columns(spec, &batch);
         let mut head = MergeCursor { source, batch, row: 0, number: None, symbols, times };

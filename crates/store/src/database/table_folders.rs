@@ -7,11 +7,12 @@
 //! - The journal identifies tables by name. A table that takes over a name records that its files already have the
 //!   rows which earlier holders captured under it; otherwise a start would give it their rows.
 
-use crate::database::{Database, Table};
+use super::{Database, Table};
 use crate::error::{Error, Result};
-use crate::manifest::{self, Head, HeadFile, WriteDownPosition};
+use crate::manifest::{self, Head, HeadFile};
 use crate::schema::validate_name;
 use crate::storage::StorageEntry;
+use crate::write_down_position::WriteDownPosition;
 
 /// Separates a name from a number in folder names, where the name alone was another table's folder. No table's name contains it.
 const NUMBER_MARK: char = '~';

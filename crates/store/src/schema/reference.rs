@@ -13,8 +13,8 @@ use arrow::array::{Array, ArrayRef, AsArray, TimestampNanosecondArray};
 use arrow::datatypes::{Date32Type, Schema, SchemaRef};
 use serde::{Deserialize, Serialize};
 
+use super::{ColumnSpec, ColumnType, Retention, TableSpec};
 use crate::error::{Error, Result};
-use crate::schema::{ColumnSpec, ColumnType, Retention, TableSpec};
 
 /// Most rows of a reference table, because each change rewrites all of them.
 pub const REFERENCE_ROWS_MAX: u64 = 4_000_000;

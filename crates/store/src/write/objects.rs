@@ -13,13 +13,14 @@
 
 use std::collections::HashSet;
 
-use super::ObjectTier;
-use crate::database::READERS_LOCK;
+use super::Writer;
 use crate::error::{Error, Result};
-use crate::manifest::{FileEntry, Tier};
+use crate::folder_layout::READERS_LOCK;
+use crate::manifest::FileEntry;
+use crate::object::ObjectTier;
 use crate::segment::checksums_of_object;
 use crate::storage::LockMode;
-use crate::write::Writer;
+use crate::tier::Tier;
 
 /// Digits of the digest in a key.
 const DIGEST_DIGITS: usize = 16;
