@@ -11,10 +11,9 @@ use arrow::datatypes::{DataType, Date32Type, Field, Schema, SchemaRef, Time64Nan
 use arrow::util::display::array_value_to_string;
 use splay_store::{ColumnSpec, ColumnType, TableSpec};
 
-use crate::csv::same_name;
+use crate::column_names::{CLOCK_NAMES, DATE_NAMES, TIME_NAMES, same_name};
 use crate::exact::natural_type;
-use crate::roles::{self, CLOCK_NAMES, DATE_NAMES};
-use crate::sniff::TIME_NAMES;
+use crate::roles;
 
 const DAY_NS: i64 = 86_400_000_000_000;
 

@@ -3,30 +3,17 @@
 //! - The on-disk bytes are counted and, unless the digest is known, hashed while they pass.
 //! - A stream that ends early is an error, never a short file.
 
-use std::fs::File;
-use std::io::{self, BufReader, Read, Seek, SeekFrom};
+use std::io::{self, BufReader, Read};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use flate2::read::{DeflateDecoder, MultiGzDecoder};
 
 use crate::error::{Error, Result};
-use crate::input::{InputFile, known_digest, new_hasher, remember};
+use crate::input::{InputFile, known_digest, new_hasher, raw, remember};
 
 const GZIP_MAGIC: &[u8] = &[0x1f, 0x8b];
 const ZSTD_MAGIC: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
-
-/// The on-disk bytes of an input.
-pub(crate) fn raw(file: &InputFile) -> Result<Box<dyn Read + Send>> {
-    let mut reader = File::open(&file.path).map_err(Error::io("open", &file.path))?;
-    Ok(match &file.member {
-        None => Box::new(reader),
-        Some(member) => {
-            reader.seek(SeekFrom::Start(member.start)).map_err(Error::io("read", &file.path))?;
-            Box::new(reader.take(member.compressed))
-        }
-    })
-}
 
 struct HashingReader {
     inner: Box<dyn Read + Send>,

@@ -157,3 +157,15 @@ pub(crate) fn excerpt(row: &[u8]) -> String {
     let text: String = String::from_utf8_lossy(cut).chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     if row.len() > EXCERPT_BYTES_MAX { format!("{text}...") } else { text }
 }
+
+/// Most names that a message lists.
+const NAMES_MAX: usize = 10;
+
+/// Names in a message, at most ten of them.
+pub(crate) fn listed<N: AsRef<str>>(names: &[N]) -> String {
+    let shown: Vec<&str> = names.iter().take(NAMES_MAX).map(AsRef::as_ref).collect();
+    match names.len() - shown.len() {
+        0 => shown.join(", "),
+        others => format!("{} and {others} others", shown.join(", ")),
+    }
+}

@@ -5,12 +5,12 @@ use std::collections::HashSet;
 
 use splay_store::ColumnType;
 
-use crate::csv::columns::null_option;
+use crate::column_names::{SYMBOL_NAMES, TIME_NAMES, same_name};
+use crate::csv::columns::{NULL_TOKENS, null_option};
 use crate::csv::number_form::NumberForm;
+use crate::csv::numbers;
 use crate::csv::times::{self, DayFirstDate, EpochUnit, Spelling};
-use crate::csv::{numbers, same_name};
 use crate::few_texts::{SAMPLE_ROWS, are_symbols};
-use crate::sniff::{NULL_TOKENS, SYMBOL_NAMES, TIME_NAMES};
 
 /// Most items of a list that becomes levels.
 const LEVELS_MAX: i32 = 1024;

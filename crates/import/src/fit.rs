@@ -15,10 +15,9 @@ use splay_store::{ColumnSpec, ColumnType, TableSpec};
 
 use crate::csv::parse::Fault;
 use crate::csv::times::Zone;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, listed};
 use crate::exact::cast_exactly;
 use crate::input::InputFile;
-use crate::plan::listed;
 
 /// Fits batches of one file to a table.
 pub(crate) struct Fitter<'a> {

@@ -16,14 +16,17 @@ use parquet::arrow::arrow_reader::statistics::StatisticsConverter;
 use splay_ipc::FileReader;
 use splay_store::{FileError, FileSlice, FileState, FilesInPlace, GroupStatistics, OpenFiles, TableSpec};
 
+use crate::binary::{batches, natural_columns};
 use crate::columnar;
-use crate::csv::Source;
+use crate::detect::detect;
 use crate::error::{Error, Result};
-use crate::format::{DetectedFormat, batches, detect, guarded, guarded_batches, natural_columns};
+use crate::format::{DetectedFormat, guarded, guarded_batches};
 use crate::input::{InputFile, expand};
-use crate::plan::{Import, ImportSettings, OnError, ReaderKind, text_columns};
+use crate::plan::{Import, ReaderKind, text_columns};
 use crate::report::Block;
+use crate::settings::{ImportSettings, OnError};
 use crate::shared_file::SharedFile;
+use crate::text_format::TextFormat;
 
 /// Bytes of a file for each row, where nothing else is known.
 const ROW_BYTES: u64 = 32;
@@ -61,8 +64,8 @@ enum FilesForm {
     Parquet(Vec<(SharedFile, ArrowReaderMetadata)>),
     /// Each file; `None` in the place of one that is a stream.
     Arrow(Vec<(SharedFile, Option<FileReader<SharedFile>>)>),
-    /// Formats that are parsed: the columns, and the source of texts.
-    Parsed { spec: TableSpec, source: Option<Source> },
+    /// Formats that are parsed: the columns, and the form of texts.
+    Parsed { spec: TableSpec, format: Option<TextFormat> },
 }
 
 /// How a reading ended before its end.
@@ -104,11 +107,11 @@ impl OpenedFiles {
             DetectedFormat::Dbn => {
                 let (columns, time) = natural_columns(first, kind, &|_| None)?;
                 let spec = TableSpec::new("files", columns, time.unwrap_or_default(), None);
-                (spec.arrow(), FilesForm::Parsed { spec, source: None })
+                (spec.arrow(), FilesForm::Parsed { spec, format: None })
             }
             DetectedFormat::Text(_) | DetectedFormat::Json => {
-                let (spec, source) = text_columns(&files, kind, settings)?;
-                (spec.arrow(), FilesForm::Parsed { spec, source: Some(source) })
+                let (spec, format) = text_columns(&files, kind, settings)?;
+                (spec.arrow(), FilesForm::Parsed { spec, format: Some(format) })
             }
         };
         let schema = Arc::new(Schema::new(schema.fields().clone()));
@@ -185,22 +188,22 @@ impl OpenedFiles {
         &self,
         file: usize,
         spec: &TableSpec,
-        source: Option<&Source>,
+        format: Option<&TextFormat>,
         schema: &SchemaRef,
         sink: &mut dyn FnMut(RecordBatch) -> bool,
     ) -> Result<()> {
         let mut spec = spec.clone();
-        let reading = match source {
-            Some(source) => {
-                let mut source = source.clone();
+        let reading = match format {
+            Some(format) => {
+                let mut format = format.clone();
                 // Rows are counted by a column, if none is asked for.
                 let counted = spec.columns.first().filter(|_| schema.fields().is_empty()).map(|one| one.name.clone());
                 let is_wanted = |name: &str| schema.field_with_name(name).is_ok() || counted.as_deref() == Some(name);
-                for rule in &mut source.rules {
+                for rule in &mut format.rules {
                     rule.plan = rule.plan.take().filter(|plan| is_wanted(&plan.name));
                 }
                 spec.columns.retain(|column| is_wanted(&column.name));
-                ReaderKind::Text(source)
+                ReaderKind::Text(format)
             }
             None => ReaderKind::Binary(DetectedFormat::Dbn),
         };
@@ -337,7 +340,7 @@ impl FilesInPlace for OpenedFiles {
         Ok(match &self.form {
             FilesForm::Parquet(metadata) => self.read_parquet(part, &metadata[part.file], &schema, batch_rows, sink),
             FilesForm::Arrow(files) => self.read_arrow(part, files[part.file].1.as_ref(), &schema, sink),
-            FilesForm::Parsed { spec, source } => self.read_parsed(part.file, spec, source.as_ref(), &schema, sink),
+            FilesForm::Parsed { spec, format } => self.read_parsed(part.file, spec, format.as_ref(), &schema, sink),
         }?)
     }
 }

@@ -4,7 +4,7 @@
 //! - Inputs of one pattern are sorted by name; patterns keep the order in which they were given.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -161,6 +161,18 @@ fn add_file(path: &Path, inputs: &mut Vec<InputFile>) -> Result<()> {
     Ok(())
 }
 
+/// The on-disk bytes of an input.
+pub(crate) fn raw(file: &InputFile) -> Result<Box<dyn Read + Send>> {
+    let mut reader = File::open(&file.path).map_err(Error::io("open", &file.path))?;
+    Ok(match &file.member {
+        None => Box::new(reader),
+        Some(member) => {
+            reader.seek(SeekFrom::Start(member.start)).map_err(Error::io("read", &file.path))?;
+            Box::new(reader.take(member.compressed))
+        }
+    })
+}
+
 /// BLAKE3 of the file as it lies on disk, in hex; lets a caller refuse a known file before reading it. For a zip member,
 /// of its name, a zero byte and its compressed bytes. Reads the file once; later calls and the load itself reuse the value.
 ///
@@ -171,7 +183,7 @@ pub fn digest(file: &InputFile) -> Result<String> {
         return Ok(digest.clone());
     }
     let mut hasher = new_hasher(file);
-    let mut reader = crate::decompress::raw(file)?;
+    let mut reader = raw(file)?;
     let mut buffer = vec![0u8; 1 << 20];
     loop {
         match reader.read(&mut buffer).map_err(Error::io("read", &file.path))? {

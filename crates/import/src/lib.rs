@@ -28,11 +28,14 @@
 //! # }
 //! ```
 
+mod binary;
+mod column_names;
 mod columnar;
 mod csv;
 mod date_and_clock;
 mod dbn;
 mod decompress;
+mod detect;
 mod error;
 mod evidence;
 mod exact;
@@ -43,27 +46,33 @@ mod in_place;
 mod input;
 mod json;
 mod load;
+mod name_template;
 mod plan;
 mod recipe;
 mod report;
 mod roles;
 mod run;
+mod settings;
 mod shared_file;
 mod sniff;
+mod text_blocks;
+mod text_format;
 
+pub use column_names::{SYMBOL_NAMES, TIME_NAMES};
 pub use csv::delimiter::Delimiter;
 pub use csv::number_form::NumberForm;
 pub use date_and_clock::DateAndClock;
 pub use error::{Error, Result};
 pub use exact::{cast_exactly, natural_type};
 pub use few_texts::{SAMPLE_ROWS, TextSample};
+pub use format::Format;
 pub use in_place::{FileOpener, OpenedFiles};
 pub use input::{InputFile, digest, expand};
 pub use load::{LoadOutcome, Progress, load, loaded_by, new_files};
-pub use plan::{Format, Import, ImportSettings, OnError, plan, reference_symbol};
+pub use plan::{Import, plan, reference_symbol};
 pub use recipe::Recipe;
 pub use report::{Block, FileReport, ImportReport};
-pub use sniff::{SYMBOL_NAMES, TIME_NAMES};
+pub use settings::{ImportSettings, OnError};
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::cast_precision_loss)]

@@ -4,8 +4,9 @@ use splay_store::{Database, Load, LoadOptions, LoadReport, Source, TableSnapshot
 
 use crate::error::{Error, Result};
 use crate::input::{InputFile, digest};
-use crate::plan::{ImportSettings, plan};
+use crate::plan::plan;
 use crate::report::{Block, ImportReport};
+use crate::settings::ImportSettings;
 
 /// How far a load is.
 #[derive(Debug, Clone, Copy)]

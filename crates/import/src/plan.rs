@@ -1,96 +1,36 @@
 //! What will be read and as what, settled before the first row.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use splay_store::{ColumnSpec, ColumnType, DATE_COLUMN, DayStart, Reference, TableSpec};
 
-use crate::csv::blocks::BLOCK_BYTES;
-use crate::csv::columns::ColumnPlan;
+use crate::binary::natural_columns;
+use crate::column_names::{SYMBOL_NAMES, TIME_NAMES, same_name};
+use crate::csv::columns::{ColumnPlan, set_null_tokens};
 use crate::csv::delimiter::Delimiter;
-use crate::csv::number_form::NumberForm;
 use crate::csv::times::{Spelling, Zone};
-use crate::csv::{DateSource, Rule, Source, same_name};
 use crate::date_and_clock::DateAndClock;
 use crate::decompress::Stream;
-use crate::error::{Error, Result};
+use crate::detect::{detect, is_utf16};
+use crate::error::{Error, Result, listed};
 use crate::evidence::ValueFormats;
 use crate::few_texts::SAMPLE_ROWS;
-use crate::format::{DetectedFormat, detect, is_utf16};
+use crate::format::{DetectedFormat, guarded};
 use crate::input::InputFile;
 use crate::json;
 use crate::recipe::{OtherColumns, Recipe};
 use crate::roles;
+use crate::settings::{ImportSettings, OnError};
 use crate::sniff::{self, SAMPLE_BYTES, Sample};
-
-pub use crate::format::Format;
-
-/// Most names that a message lists.
-const NAMES_MAX: usize = 10;
+use crate::text_blocks::BLOCK_BYTES;
+use crate::text_format::{ColumnRule, DateSource, TextFormat};
 
 /// Characters that names of columns hardly have.
 const NOT_OF_NAMES: [char; 6] = [':', ';', '=', '{', '"', '\\'];
 
 /// Most files that are looked at before a load.
 const SAMPLE_FILES_MAX: usize = 16;
-
-/// What becomes of a row that can't be read.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub enum OnError {
-    /// The load stops there. The default.
-    #[default]
-    Stop,
-    /// The row goes to a CSV file (`file,line,column,reason,text`) and the load goes on. In Parquet, Arrow and DBN files these are rows with a
-    /// value that the column can't hold, or without a time; their line is the number of the row.
-    Quarantine {
-        /// The file; it is made at the first such row, and an older one is replaced.
-        path: PathBuf,
-    },
-}
-
-/// How files are to be read. `ImportSettings::default()` finds everything out by itself.
-#[derive(Debug, Clone, Default)]
-pub struct ImportSettings {
-    /// A description of the files. Default: none, types are sniffed.
-    pub recipe: Option<Recipe>,
-    /// The format. Default: by name and content.
-    pub format: Option<Format>,
-    /// The character between the fields of delimited text. Default: the recipe's or the format's, or sniffed.
-    pub delimiter: Option<Delimiter>,
-    /// Whether text files begin with column names. Default: sniffed.
-    pub header: Option<bool>,
-    /// Lines at the beginning of each text file that are passed over. Default: the recipe's, or comments and titles that are recognised before the
-    /// header.
-    pub skip_lines: Option<u64>,
-    /// Texts that mean null, besides the usual ones: in text files every field that isn't quoted and has such a text, in JSON only where a column
-    /// holds no text. Default: none.
-    pub null_texts: Vec<String>,
-    /// Types of columns, by name, in place of the recipe's or the sniffed ones.
-    pub types: Vec<(String, ColumnType)>,
-    /// The time column. Default: the recipe's, the table's, or the likeliest.
-    pub time: Option<String>,
-    /// The symbol column; an empty name for a table without one. Default: as for `time`.
-    pub symbol: Option<String>,
-    /// IANA time zone of the table's dates. Default: the recipe's, the table's, or UTC.
-    pub time_zone: Option<String>,
-    /// When a date begins by the clock of that zone. Default: the recipe's, the table's, or midnight.
-    pub day_start: Option<DayStart>,
-    /// Zone of times in the files that are written without one: an IANA name, or an offset such as `-05:00`. Default: the recipe's, or
-    /// UTC; for dates as times the table's.
-    pub zone: Option<String>,
-    /// Patterns of `strftime` in which text files write instants, dates and times of day, besides the usual ones. Default: none.
-    pub date_formats: Vec<String>,
-    /// How text files write numbers. Default: `1234.5`.
-    pub numbers: Option<NumberForm>,
-    /// Makes a new table a reference table, with this key and effective date. Default: a table that is there stays what it is, a new one
-    /// has a time.
-    pub reference: Option<Reference>,
-    /// What becomes of malformed rows.
-    pub on_error: OnError,
-    /// Threads that parse. 0, the default, counts as 1.
-    pub threads: usize,
-}
 
 /// A planned import.
 #[derive(Debug)]
@@ -138,7 +78,7 @@ struct SampleFacts {
 
 #[derive(Debug, Clone)]
 pub(crate) enum ReaderKind {
-    Text(Source),
+    Text(TextFormat),
     Binary(DetectedFormat),
 }
 
@@ -161,7 +101,7 @@ pub fn plan(
         return Err(Error::Setting { setting: "files", reason: "there is no file to read".to_owned() });
     };
     let kind = match &settings.recipe {
-        Some(recipe) => DetectedFormat::Text(settings.delimiter.map_or(recipe.source.delimiter, Delimiter::byte)),
+        Some(recipe) => DetectedFormat::Text(settings.delimiter.map_or(recipe.format.delimiter, Delimiter::byte)),
         None => detect(first, &settings)?,
     };
     let mut notes = Vec::new();
@@ -169,9 +109,9 @@ pub fn plan(
     let mut clock = None;
     let (spec, reading) = match kind {
         DetectedFormat::Text(_) | DetectedFormat::Json => {
-            let (spec, mut source) = plan_text(table, &files, kind, &settings, existing, &mut notes)?;
-            source.add_nulls(&settings.null_texts);
-            (spec, ReaderKind::Text(source))
+            let (spec, mut format) = plan_text(table, &files, kind, &settings, existing, &mut notes)?;
+            format.add_nulls(&settings.null_texts);
+            (spec, ReaderKind::Text(format))
         }
         kind => {
             clock = date_and_clock(first, kind, &settings, existing)?;
@@ -289,17 +229,17 @@ pub(crate) fn text_columns(
     files: &[InputFile],
     kind: DetectedFormat,
     settings: &ImportSettings,
-) -> Result<(TableSpec, Source)> {
+) -> Result<(TableSpec, TextFormat)> {
     let time_zone = time_zone(settings, None);
     let zone = zone(&time_zone)?;
-    let (mut source, _) = text_source(files, kind, settings, None, &mut Vec::new())?;
+    let (mut format, _) = text_format(files, kind, settings, None, &mut Vec::new())?;
     for (name, column_type) in &settings.types {
-        let plan = plan_named(&mut source.rules, name).ok_or_else(|| no_column("types", name))?;
+        let plan = plan_named(&mut format.rules, name).ok_or_else(|| no_column("types", name))?;
         retype(plan, column_type, &zone, settings.recipe.is_none());
     }
-    source.add_nulls(&settings.null_texts);
-    let spec = TableSpec::new("files", column_specs(&source), "", None).with_time_zone(time_zone);
-    Ok((spec, source))
+    format.add_nulls(&settings.null_texts);
+    let spec = TableSpec::new("files", column_specs(&format), "", None).with_time_zone(time_zone);
+    Ok((spec, format))
 }
 
 fn zone(time_zone: &str) -> Result<Zone> {
@@ -309,9 +249,9 @@ fn zone(time_zone: &str) -> Result<Zone> {
     })
 }
 
-fn column_specs(source: &Source) -> Vec<ColumnSpec> {
-    let is_first = |rule: &&Rule| rule.level.is_none_or(|level| level == 0);
-    let plans = source.rules.iter().filter(is_first).filter_map(|rule| rule.plan.as_ref());
+fn column_specs(format: &TextFormat) -> Vec<ColumnSpec> {
+    let is_first = |rule: &&ColumnRule| rule.level.is_none_or(|level| level == 0);
+    let plans = format.rules.iter().filter(is_first).filter_map(|rule| rule.plan.as_ref());
     plans.map(|plan| ColumnSpec::new(&plan.name, plan.column_type.clone())).collect()
 }
 
@@ -322,13 +262,13 @@ fn plan_text(
     settings: &ImportSettings,
     existing: Option<&TableSpec>,
     notes: &mut Vec<String>,
-) -> Result<(TableSpec, Source)> {
+) -> Result<(TableSpec, TextFormat)> {
     let first = files.first().map(|f| f.name.as_str()).unwrap_or_default();
     let time_zone = time_zone(settings, existing);
     let zone = zone(&time_zone)?;
-    let (mut source, facts) = text_source(files, kind, settings, existing, notes)?;
+    let (mut format, facts) = text_format(files, kind, settings, existing, notes)?;
     let levels = |column_type: &ColumnType| match column_type {
-        ColumnType::Levels { size } if !source.json => Some(*size),
+        ColumnType::Levels { size } if !format.json => Some(*size),
         _ => None,
     };
     let of_table = existing.iter().flat_map(|table| &table.columns).map(|column| (&column.name, &column.column_type));
@@ -336,28 +276,28 @@ fn plan_text(
     let typed_columns: Vec<(String, i32)> =
         typed_columns.filter_map(|(name, column_type)| Some((name.clone(), levels(column_type)?))).collect();
     for (name, size) in typed_columns {
-        roles::join_levels(&mut source.rules, &name, size)?;
+        roles::join_levels(&mut format.rules, &name, size)?;
     }
     if settings.recipe.is_none() {
         let time_column = settings.time.as_deref().or(existing.map(|table| table.time.as_str()));
-        notes.extend(roles::join_date_and_clock(&mut source, time_column, existing));
+        notes.extend(roles::join_date_and_clock(&mut format, time_column, existing));
     }
     let misfit = |reason: String| Error::Misfit { file: first.to_owned(), table: table.to_owned(), reason };
     if existing.is_none() && facts.as_ref().is_some_and(|facts| facts.rows == 0 && facts.fault.is_none()) {
-        let untyped = untyped(&columns(&source.rules), settings);
+        let untyped = untyped(&columns(&format.rules), settings);
         if let Some(column) = untyped.first() {
             return Err(misfit(format!(
                 "it has no rows from which the types of its columns {} could be inferred; give them by --type, as in --type {column}={}",
                 listed(&untyped),
-                if sniff::TIME_NAMES.iter().any(|name| same_name(name, column)) { "timestamp" } else { "float64" },
+                if TIME_NAMES.iter().any(|name| same_name(name, column)) { "timestamp" } else { "float64" },
             )));
         }
     }
     if let Some(existing) = existing {
-        fit_rules(&mut source.rules, existing, &zone, &misfit)?;
+        fit_rules(&mut format.rules, existing, &zone, &misfit)?;
     }
     for (name, column_type) in &settings.types {
-        let plan = plan_named(&mut source.rules, name).ok_or_else(|| no_column("types", name))?;
+        let plan = plan_named(&mut format.rules, name).ok_or_else(|| no_column("types", name))?;
         if existing.is_some_and(|e| e.position(&plan.name).is_some_and(|i| e.columns[i].column_type != *column_type)) {
             let has = existing.and_then(|e| Some(&e.columns[e.position(&plan.name)?].column_type));
             let has = has.map(ToString::to_string).unwrap_or_default();
@@ -369,74 +309,74 @@ fn plan_text(
         retype(plan, column_type, &zone, settings.recipe.is_none());
     }
     if let Some(existing) = existing.filter(|existing| existing.reference.is_some()) {
-        set_zone(&mut source, settings)?;
-        return Ok((existing.clone(), source));
+        set_zone(&mut format, settings)?;
+        return Ok((existing.clone(), format));
     }
     if let (Some(reference), None) = (&settings.reference, existing) {
         refuse_time(settings)?;
-        set_zone(&mut source, settings)?;
-        let symbol = reference_symbol(&columns(&source.rules), reference, settings.symbol.as_deref());
+        set_zone(&mut format, settings)?;
+        let symbol = reference_symbol(&columns(&format.rules), reference, settings.symbol.as_deref());
         if let Some(name) = &symbol {
-            let plan = plan_named(&mut source.rules, name).ok_or_else(|| no_column("symbol", name))?;
+            let plan = plan_named(&mut format.rules, name).ok_or_else(|| no_column("symbol", name))?;
             retype(plan, &ColumnType::Symbol, &zone, settings.recipe.is_none());
         }
-        let spec = TableSpec::of_reference(table, column_specs(&source), named_as(reference, &columns(&source.rules)));
-        return Ok((TableSpec { symbol, ..spec }, source));
+        let spec = TableSpec::of_reference(table, column_specs(&format), named_as(reference, &columns(&format.rules)));
+        return Ok((TableSpec { symbol, ..spec }, format));
     }
     let time = settings.time.clone().or_else(|| existing.map(|e| e.time.clone())).or_else(|| {
         let recipe = settings.recipe.as_ref().map(|r| r.time.clone());
-        recipe.or_else(|| sniff::time_column(&columns(&source.rules)).map(str::to_owned))
+        recipe.or_else(|| sniff::time_column(&columns(&format.rules)).map(str::to_owned))
     });
     let time = time.ok_or_else(|| {
-        let names: Vec<&str> = source.rules.iter().filter_map(|rule| rule.names.first()).map(String::as_str).collect();
-        let recipe = if source.header { Recipe::fitting(&names) } else { None };
+        let names: Vec<&str> = format.rules.iter().filter_map(|rule| rule.names.first()).map(String::as_str).collect();
+        let recipe = if format.header { Recipe::fitting(&names) } else { None };
         if let Some(recipe) = recipe {
             return misfit(format!("its header fits the recipe {recipe}: load it with --recipe {recipe}"));
         }
         let mut remarks = notes.clone();
-        if source.header && !source.json && names.iter().any(|name| name.contains(NOT_OF_NAMES)) {
+        if format.header && !format.json && names.iter().any(|name| name.contains(NOT_OF_NAMES)) {
             remarks.push("--no-header if the first line has values".to_owned());
         }
         match facts.and_then(|facts| Some((facts.rows, facts.fault?))) {
-            None => misfit(no_time(&columns(&source.rules), &remarks)),
+            None => misfit(no_time(&columns(&format.rules), &remarks)),
             Some((0, fault)) => misfit(format!("its first rows can't be read: {fault}")),
             Some((_, fault)) => {
                 remarks.push(fault);
-                misfit(no_time(&columns(&source.rules), &remarks))
+                misfit(no_time(&columns(&format.rules), &remarks))
             }
         }
     })?;
-    let plan = plan_named(&mut source.rules, &time).ok_or_else(|| no_column("time", &time))?;
+    let plan = plan_named(&mut format.rules, &time).ok_or_else(|| no_column("time", &time))?;
     sniff::as_timestamp(plan, &zone);
     let time = plan.name.clone();
     let symbol = match (&settings.symbol, existing, &settings.recipe) {
         (Some(name), _, _) => Some(name.clone()).filter(|n| !n.is_empty()),
         (None, Some(existing), _) => existing.symbol.clone(),
         (None, None, Some(recipe)) => recipe.symbol.clone(),
-        (None, None, None) => sniff::symbol_column(&columns(&source.rules)).map(str::to_owned),
+        (None, None, None) => sniff::symbol_column(&columns(&format.rules)).map(str::to_owned),
     };
     let symbol = match symbol {
         Some(name) if existing.is_none() => {
-            let plan = plan_named(&mut source.rules, &name).ok_or_else(|| no_column("symbol", &name))?;
+            let plan = plan_named(&mut format.rules, &name).ok_or_else(|| no_column("symbol", &name))?;
             retype(plan, &ColumnType::Symbol, &zone, settings.recipe.is_none());
             Some(plan.name.clone())
         }
         other => other,
     };
-    set_zone(&mut source, settings)?;
+    set_zone(&mut format, settings)?;
     let spec = match existing {
         Some(existing) => existing.clone(),
-        None => TableSpec::new(table, column_specs(&source), time, symbol.as_deref())
+        None => TableSpec::new(table, column_specs(&format), time, symbol.as_deref())
             .with_time_zone(time_zone)
             .with_day_start(day_start(settings)),
     };
-    Ok((spec, source))
+    Ok((spec, format))
 }
 
 /// Has times that are written without a zone be of the one that was asked for.
-fn set_zone(source: &mut Source, settings: &ImportSettings) -> Result<()> {
+fn set_zone(format: &mut TextFormat, settings: &ImportSettings) -> Result<()> {
     if let Some(files_zone) = settings.zone.as_deref().map(files_zone).transpose()? {
-        let plans = source.rules.iter_mut().filter_map(|rule| rule.plan.as_mut());
+        let plans = format.rules.iter_mut().filter_map(|rule| rule.plan.as_mut());
         plans.for_each(|plan| plan.zone.clone_from(&files_zone));
     }
     Ok(())
@@ -454,7 +394,7 @@ pub fn reference_symbol(columns: &[(&str, &ColumnType)], reference: &Reference, 
     match named {
         Some(name) => Some(name.to_owned()).filter(|name| !name.is_empty()),
         None => {
-            let called = sniff::SYMBOL_NAMES.iter().find_map(|name| is_text(name));
+            let called = SYMBOL_NAMES.iter().find_map(|name| is_text(name));
             let in_key = |symbol: &String| reference.key.iter().any(|name| same_name(name, symbol));
             let of_key = || reference.key.iter().find_map(|name| is_text(name));
             called.clone().filter(in_key).or_else(of_key).or(called)
@@ -501,15 +441,6 @@ fn no_place<N: AsRef<str>>(columns: &[N]) -> String {
     format!("there is no place for its columns {}; splay alter … add-column makes one", listed(columns))
 }
 
-/// Names in a message, at most ten of them.
-pub(crate) fn listed<N: AsRef<str>>(names: &[N]) -> String {
-    let shown: Vec<&str> = names.iter().take(NAMES_MAX).map(AsRef::as_ref).collect();
-    match names.len() - shown.len() {
-        0 => shown.join(", "),
-        others => format!("{} and {others} others", shown.join(", ")),
-    }
-}
-
 /// Columns whose types no setting gives.
 fn untyped(columns: &[(&str, &ColumnType)], settings: &ImportSettings) -> Vec<String> {
     let is_typed = |column: &str| {
@@ -542,11 +473,11 @@ fn no_time(columns: &[(&str, &ColumnType)], notes: &[String]) -> String {
     text
 }
 
-fn columns(rules: &[Rule]) -> Vec<(&str, &ColumnType)> {
+fn columns(rules: &[ColumnRule]) -> Vec<(&str, &ColumnType)> {
     rules.iter().filter_map(|r| r.plan.as_ref()).map(|p| (p.name.as_str(), &p.column_type)).collect()
 }
 
-fn plan_named<'a>(rules: &'a mut [Rule], name: &str) -> Option<&'a mut ColumnPlan> {
+fn plan_named<'a>(rules: &'a mut [ColumnRule], name: &str) -> Option<&'a mut ColumnPlan> {
     rules.iter_mut().filter_map(|r| r.plan.as_mut()).find(|p| same_name(&p.name, name))
 }
 
@@ -562,12 +493,17 @@ fn retype(plan: &mut ColumnPlan, column_type: &ColumnType, zone: &Zone, own_toke
         other => plan.column_type = other.clone(),
     }
     if own_tokens {
-        sniff::set_null_tokens(plan);
+        set_null_tokens(plan);
     }
 }
 
 /// Gives the rules the names and types of a table that exists.
-fn fit_rules(rules: &mut [Rule], existing: &TableSpec, zone: &Zone, misfit: &dyn Fn(String) -> Error) -> Result<()> {
+fn fit_rules(
+    rules: &mut [ColumnRule],
+    existing: &TableSpec,
+    zone: &Zone,
+    misfit: &dyn Fn(String) -> Error,
+) -> Result<()> {
     let mut extra = Vec::new();
     for plan in rules.iter_mut().filter_map(|r| r.plan.as_mut()) {
         match existing.columns.iter().find(|c| same_name(&c.name, &plan.name)) {
@@ -587,25 +523,25 @@ fn fit_rules(rules: &mut [Rule], existing: &TableSpec, zone: &Zone, misfit: &dyn
     if extra.is_empty() { Ok(()) } else { Err(misfit(no_place(&extra))) }
 }
 
-/// The recipe's source, or a sniffed one.
-fn text_source(
+/// The recipe's format, or a sniffed one.
+fn text_format(
     files: &[InputFile],
     kind: DetectedFormat,
     settings: &ImportSettings,
     existing: Option<&TableSpec>,
     notes: &mut Vec<String>,
-) -> Result<(Source, Option<SampleFacts>)> {
+) -> Result<(TextFormat, Option<SampleFacts>)> {
     let writing = ValueFormats {
         formats: settings.date_formats.clone(),
         numbers: settings.numbers,
         nulls: settings.null_texts.clone(),
     };
     if let Some(recipe) = &settings.recipe {
-        let mut source = recipe.source.clone();
-        source.header = settings.header.unwrap_or(source.header);
-        source.skip_lines = settings.skip_lines.or(source.skip_lines);
+        let mut format = recipe.format.clone();
+        format.header = settings.header.unwrap_or(format.header);
+        format.skip_lines = settings.skip_lines.or(format.skip_lines);
         if let DetectedFormat::Text(delimiter) = kind {
-            source.delimiter = delimiter;
+            format.delimiter = delimiter;
         }
         if !settings.date_formats.is_empty() || settings.numbers.is_some() {
             let (setting, key) = match settings.numbers {
@@ -618,16 +554,16 @@ fn text_source(
             });
         }
         if recipe.others == OtherColumns::Sniff {
-            let (sample, _) = take_sample(files, kind, (Some(source.header), source.skip_lines), &writing)?;
-            let has_rule = |name: &str| source.rules.iter().any(|r| r.names.iter().any(|n| same_name(n, name)));
-            let mut others: Vec<Rule> =
+            let (sample, _) = take_sample(files, kind, (Some(format.header), format.skip_lines), &writing)?;
+            let has_rule = |name: &str| format.rules.iter().any(|r| r.names.iter().any(|n| same_name(n, name)));
+            let mut others: Vec<ColumnRule> =
                 sample.rules().into_iter().filter(|r| r.names.first().is_some_and(|n| !has_rule(n))).collect();
             for plan in others.iter_mut().filter_map(|r| r.plan.as_mut()) {
                 plan.name = plan.name.trim().replace(' ', "_");
             }
-            source.rules.extend(others);
+            format.rules.extend(others);
         }
-        return Ok((source, None));
+        return Ok((format, None));
     }
     let (sample, header) = take_sample(files, kind, (settings.header, settings.skip_lines), &writing)?;
     if !writing.formats.is_empty() && !sample.uses_formats() {
@@ -660,7 +596,7 @@ fn text_source(
             }
         }
     }
-    let source = Source {
+    let format = TextFormat {
         json,
         delimiter,
         header,
@@ -672,7 +608,7 @@ fn text_source(
         zero_groups: Vec::new(),
         trailer: None,
     };
-    Ok((source, Some(SampleFacts { rows: sample.rows, fault: sample.fault })))
+    Ok((format, Some(SampleFacts { rows: sample.rows, fault: sample.fault })))
 }
 
 /// Whether a setting or the table says that a column holds texts.
@@ -685,11 +621,11 @@ fn text_is_given(name: &str, settings: &ImportSettings, existing: Option<&TableS
 }
 
 /// A column that the first rows don't have.
-fn later_rule(name: &str, column_type: &ColumnType) -> Rule {
+fn later_rule(name: &str, column_type: &ColumnType) -> ColumnRule {
     let mut plan = ColumnPlan::new(name, column_type.clone());
     plan.spelling = if *column_type == ColumnType::Time { Spelling::ClockText } else { Spelling::Any };
-    sniff::set_null_tokens(&mut plan);
-    Rule { names: vec![name.to_owned()], plan: Some(plan), optional: true, value: None, level: None }
+    set_null_tokens(&mut plan);
+    ColumnRule { names: vec![name.to_owned()], plan: Some(plan), optional: true, value: None, level: None }
 }
 
 /// The first rows of the first files, and whether they begin with a header. The caller may say that, and how many lines stand before it.
@@ -753,7 +689,7 @@ fn date_and_clock(
     if !is_columnar || settings.reference.is_some() || existing.is_some_and(|table| table.reference.is_some()) {
         return Ok(None);
     }
-    let schema = crate::format::guarded(file, || crate::columnar::schema(file, kind))?;
+    let schema = guarded(file, || crate::columnar::schema(file, kind))?;
     let is_typed = |name: &str| settings.types.iter().any(|(typed, _)| same_name(typed, name));
     Ok(DateAndClock::of(&schema, settings.time.as_deref(), existing, &is_typed))
 }
@@ -783,7 +719,7 @@ fn plan_binary(
         Some(_) => Some(ColumnType::Text),
         None => typed(name).map(|(_, column_type)| column_type.clone()),
     };
-    let (mut columns, time) = crate::format::natural_columns(first, kind, &type_setting)?;
+    let (mut columns, time) = natural_columns(first, kind, &type_setting)?;
     let join = |columns: &mut Vec<ColumnSpec>| clock.iter().for_each(|clock| clock.join_columns(columns));
     let misfit = |reason: String| Error::Misfit { file: first.name.clone(), table: table.to_owned(), reason };
     if let Some(existing) = existing {
@@ -821,7 +757,7 @@ fn plan_binary(
     };
     let symbol = match &settings.symbol {
         Some(name) => Some(name.clone()).filter(|n| !n.is_empty()),
-        None => sniff::SYMBOL_NAMES.iter().find_map(named).map(|(name, _)| (*name).to_owned()),
+        None => SYMBOL_NAMES.iter().find_map(named).map(|(name, _)| (*name).to_owned()),
     };
     for (role, name, column_type) in
         [("time", Some(&time), ColumnType::Timestamp), ("symbol", symbol.as_ref(), ColumnType::Symbol)]
@@ -843,7 +779,7 @@ fn find_symbols(columns: &mut [ColumnSpec], file: &InputFile, kind: DetectedForm
     if texts.is_empty() {
         return;
     }
-    if let Ok(samples) = crate::format::guarded(file, || crate::columnar::samples(file, kind, &texts)) {
+    if let Ok(samples) = guarded(file, || crate::columnar::samples(file, kind, &texts)) {
         for (place, sample) in texts.iter().zip(samples) {
             if sample.is_of_symbols() {
                 columns[*place].column_type = ColumnType::Symbol;

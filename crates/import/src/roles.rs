@@ -2,33 +2,27 @@
 
 use splay_store::{ColumnType, TableSpec};
 
-use crate::csv::columns::ColumnPlan;
-use crate::csv::{DateSource, Rule, Source, same_name};
+use crate::column_names::{CLOCK_NAMES, DATE_NAMES, TIME_NAMES, same_name};
+use crate::csv::columns::{ColumnPlan, set_null_tokens};
 use crate::error::{Error, Result};
-use crate::sniff::{self, TIME_NAMES};
-
-/// Usual names of date columns that belong to a time of day, the likeliest first. Names that end with one of these count, too.
-pub(crate) const DATE_NAMES: [&str; 3] = ["date", "day", "trading_day"];
+use crate::text_format::{ColumnRule, DateSource, TextFormat};
 
 /// Most levels of a column.
 const LEVELS_MAX: usize = 1024;
 
-/// Names of times of day besides those of times.
-pub(crate) const CLOCK_NAMES: [&str; 3] = ["time_m", "time_of_day", "clock"];
-
 /// Where the time is in two columns, makes one of them. `time_column` is the one that was asked for, or that the table has. Gives what
 /// was found, in words.
 pub(crate) fn join_date_and_clock(
-    source: &mut Source,
+    format: &mut TextFormat,
     time_column: Option<&str>,
     existing: Option<&TableSpec>,
 ) -> Option<String> {
-    let plans: Vec<&ColumnPlan> = source.rules.iter().filter_map(|rule| rule.plan.as_ref()).collect();
+    let plans: Vec<&ColumnPlan> = format.rules.iter().filter_map(|rule| rule.plan.as_ref()).collect();
     let columns: Vec<(&str, &ColumnType)> = plans.iter().map(|plan| (plan.name.as_str(), &plan.column_type)).collect();
     let (date, clock) = date_and_clock(&columns, time_column)?;
     let patterns = plans.iter().find(|plan| plan.name == date)?.date_patterns.clone();
     let (date, clock) = (date.to_owned(), clock.to_owned());
-    for rule in &mut source.rules {
+    for rule in &mut format.rules {
         if rule.plan.as_ref().is_some_and(|plan| plan.name == date) {
             rule.plan = rule.plan.take().filter(|_| existing.is_some_and(|table| table.position(&date).is_some()));
         } else if let Some(plan) = rule.plan.as_mut().filter(|plan| plan.name == clock) {
@@ -36,7 +30,7 @@ pub(crate) fn join_date_and_clock(
         }
     }
     let note = format!("{clock} is the time of day on the {date} of its row");
-    source.date = DateSource::Column { name: date, patterns };
+    format.date = DateSource::Column { name: date, patterns };
     Some(note)
 }
 
@@ -67,8 +61,8 @@ pub(crate) fn date_and_clock<'a>(
 ///
 /// # Errors
 /// [`Error::Setting`] if some are missing.
-pub(crate) fn join_levels(rules: &mut [Rule], name: &str, size: i32) -> Result<bool> {
-    let number = |rule: &Rule| {
+pub(crate) fn join_levels(rules: &mut [ColumnRule], name: &str, size: i32) -> Result<bool> {
+    let number = |rule: &ColumnRule| {
         let own = rule.plan.as_ref()?.name.to_ascii_lowercase();
         let digits = own.strip_prefix(&name.to_ascii_lowercase())?.trim_start_matches('_').to_owned();
         let is_number = !digits.is_empty() && digits.len() <= 4 && digits.bytes().all(|byte| byte.is_ascii_digit());
@@ -104,7 +98,7 @@ pub(crate) fn join_levels(rules: &mut [Rule], name: &str, size: i32) -> Result<b
             column_type,
             ..rule.plan.take().unwrap_or_else(|| ColumnPlan::new(name, ColumnType::Text))
         };
-        sniff::set_null_tokens(&mut plan);
+        set_null_tokens(&mut plan);
         (rule.plan, rule.level) = (Some(plan), Some(number - first));
     }
     Ok(true)

@@ -14,17 +14,20 @@ use std::sync::{Arc, Mutex};
 use arrow::array::RecordBatch;
 use splay_store::TableSpec;
 
-use crate::csv::blocks::{BlockBoundary, Blocks, TextBlock};
+use crate::binary::batches;
 use crate::csv::parse::{self, Fault, ParsedBlock, RecordLayout};
-use crate::csv::{Source, TrailerRule, fields, preamble};
+use crate::csv::{fields, preamble};
 use crate::decompress::Stream;
 use crate::error::{Error, Result, excerpt};
 use crate::fit::Fitter;
-use crate::format::{DetectedFormat, batches};
+use crate::format::DetectedFormat;
 use crate::input::digest;
 use crate::json::{self, parse::JsonForm};
-use crate::plan::{Import, OnError, ReaderKind};
+use crate::plan::{Import, ReaderKind};
 use crate::report::{Block, FileReport, ImportReport, Quarantine};
+use crate::settings::OnError;
+use crate::text_blocks::{BlockBoundary, Blocks, TextBlock};
+use crate::text_format::{TextFormat, TrailerRule};
 
 /// A block for a parser and where its result goes.
 struct Job {
@@ -107,7 +110,7 @@ impl Import {
         let mut bytes_before = 0;
         for file in 0..self.files.len() {
             let outcome = match &self.reading {
-                ReaderKind::Text(source) => self.read_text(file, source, &count, jobs, queue),
+                ReaderKind::Text(format) => self.read_text(file, format, &count, jobs, queue),
                 ReaderKind::Binary(kind) => self.read_binary(file, *kind, bytes_before, queue),
             };
             bytes_before += self.files[file].bytes;
@@ -126,33 +129,33 @@ impl Import {
     fn read_text(
         &self,
         file: usize,
-        source: &Source,
+        format: &TextFormat,
         count: &Arc<AtomicU64>,
         jobs: &SyncSender<Job>,
         queue: &SyncSender<Item>,
     ) -> Result<bool> {
         let input = &self.files[file];
         let mut stream = Stream::open(input, Arc::clone(count))?;
-        let skipped = match source.json {
+        let skipped = match format.json {
             true => 0,
             false => {
                 let head = stream.head(preamble::HEAD_BYTES)?;
-                preamble::lines_before(&head, source.delimiter, source.header, source.skip_lines)
+                preamble::lines_before(&head, format.delimiter, format.header, format.skip_lines)
             }
         };
         let mut blocks =
-            Blocks::new(&mut stream, &input.name, BlockBoundary::Records(source.delimiter), self.block_bytes)?;
+            Blocks::new(&mut stream, &input.name, BlockBoundary::Records(format.delimiter), self.block_bytes)?;
         blocks.skip_lines(skipped)?;
         let mut lines = skipped;
         let mut is_empty = false;
-        let layout = if source.json {
+        let layout = if format.json {
             is_empty = !blocks.look_for_array()?;
-            Some(source.layout(&self.rows, input, None)?)
-        } else if source.header {
+            Some(format.layout(&self.rows, input, None)?)
+        } else if format.header {
             match blocks.header()? {
                 Some((names, header_lines)) => {
                     lines += header_lines;
-                    Some(source.layout(&self.rows, input, Some(&names))?)
+                    Some(format.layout(&self.rows, input, Some(&names))?)
                 }
                 None => {
                     is_empty = true;
@@ -160,7 +163,7 @@ impl Import {
                 }
             }
         } else {
-            Some(source.layout(&self.rows, input, None)?)
+            Some(format.layout(&self.rows, input, None)?)
         };
         if queue.send(Item::Start { lines }).is_err() {
             return Ok(false);
@@ -265,7 +268,7 @@ impl<'a> Collector<'a> {
             OnError::Quarantine { path } => Some(Quarantine::new(path)),
         };
         let trailer_rule = match &import.reading {
-            ReaderKind::Text(source) => source.trailer.as_ref(),
+            ReaderKind::Text(format) => format.trailer.as_ref(),
             ReaderKind::Binary(_) => None,
         };
         let report = ImportReport::default();
@@ -383,7 +386,7 @@ impl<'a> Collector<'a> {
         };
         let Some(place) = rule.rows_field else { return Ok(()) };
         let delimiter = match &self.import.reading {
-            ReaderKind::Text(source) => source.delimiter,
+            ReaderKind::Text(format) => format.delimiter,
             ReaderKind::Binary(_) => b',',
         };
         let counted = fields::record(trailer, 0, delimiter).ok().and_then(|(fields, _)| {

@@ -7,36 +7,18 @@ use std::collections::HashSet;
 
 use splay_store::{ColumnType, Counted};
 
-use crate::csv::columns::ColumnPlan;
-use crate::csv::times::{self, Spelling, Zone};
-use crate::csv::{Rule, fields, numbers, preamble, same_name};
+use crate::column_names::{SYMBOL_NAMES, TIME_NAMES, same_name};
+use crate::csv::columns::{ColumnPlan, set_null_tokens};
+use crate::csv::fields::is_value;
+use crate::csv::times::{Spelling, Zone};
+use crate::csv::{fields, preamble};
 use crate::error::excerpt;
 use crate::evidence::{Evidence, ValueFormats};
 use crate::few_texts::SAMPLE_ROWS;
+use crate::text_format::ColumnRule;
 
 /// Bytes of a file that are looked at.
 pub(crate) const SAMPLE_BYTES: usize = 1 << 20;
-
-/// Texts that mean null in columns that hold no text. A ticker may be called NA, so text columns keep them.
-pub(crate) const NULL_TOKENS: [&str; 8] = ["NA", "N/A", "NULL", "null", "None", "none", "\\N", "-"];
-
-/// Names of time columns, the likeliest first.
-pub const TIME_NAMES: [&str; 12] = [
-    "ts_event",
-    "timestamp",
-    "time",
-    "ts",
-    "datetime",
-    "date_time",
-    "event_time",
-    "transact_time",
-    "exchange_time",
-    "open_time",
-    "date",
-    "day",
-];
-
-pub use splay_store::SYMBOL_NAMES;
 
 /// The first rows of one or several files.
 #[derive(Debug, Default)]
@@ -164,13 +146,13 @@ impl Sample {
 
     /// A rule for each column that was seen. A first column without a name, which pandas makes of an index, is left out if it counts rows,
     /// and named if it holds times.
-    pub fn rules(&self) -> Vec<Rule> {
+    pub fn rules(&self) -> Vec<ColumnRule> {
         let types = self.names.iter().zip(&self.columns).enumerate().map(|(place, (name, evidence))| {
             let (column_type, spelling) = evidence.column_type(name, self.rows, &self.writing);
             let is_index = place == 0 && (name.is_empty() || name.starts_with("Unnamed: "));
             let names = vec![name.clone()];
             if is_index && matches!(column_type, ColumnType::Int64 | ColumnType::UInt64) {
-                return Rule { names, plan: None, optional: true, value: None, level: None };
+                return ColumnRule { names, plan: None, optional: true, value: None, level: None };
             }
             let mut plan = ColumnPlan::new(if is_index { self.index_name(&column_type) } else { name }, column_type);
             plan.spelling = spelling;
@@ -180,7 +162,7 @@ impl Sample {
                 plan.date_patterns.clone_from(&self.writing.formats);
             }
             set_null_tokens(&mut plan);
-            Rule { names, plan: Some(plan), optional: true, value: None, level: None }
+            ColumnRule { names, plan: Some(plan), optional: true, value: None, level: None }
         });
         types.collect()
     }
@@ -223,19 +205,6 @@ impl Sample {
 /// The line of a position, from 1.
 fn line_of(bytes: &[u8], at: usize) -> usize {
     memchr::memchr_iter(b'\n', &bytes[..at]).count() + 1
-}
-
-/// Gives a column the null tokens of its type.
-pub(crate) fn set_null_tokens(plan: &mut ColumnPlan) {
-    let is_text = matches!(plan.column_type, ColumnType::Text | ColumnType::Symbol);
-    let tokens: &[&str] = if is_text { &[] } else { &NULL_TOKENS };
-    plan.nulls = tokens.iter().map(|t| t.as_bytes().to_vec()).collect();
-}
-
-/// Whether a field holds a number or a time.
-pub(crate) fn is_value(text: &[u8]) -> bool {
-    let text = text.trim_ascii();
-    numbers::float(text, 0).is_some() || times::written(text).is_some()
 }
 
 /// Whether the first row names columns: it holds no number-like field, and either a column below holds something other than text, or its

@@ -300,9 +300,9 @@ fn headers_of_known_vendors_name_their_recipe() {
     for name in Recipe::names() {
         let recipe = Recipe::builtin(name).unwrap();
         let columns: Vec<&str> =
-            recipe.source.rules.iter().filter(|rule| rule.value.is_none()).map(|rule| rule.names[0].as_str()).collect();
+            recipe.format.rules.iter().filter(|rule| rule.value.is_none()).map(|rule| rule.names[0].as_str()).collect();
         let fitting = Recipe::fitting(&columns);
-        assert!(!recipe.source.header || fitting.is_some(), "{name}");
+        assert!(!recipe.format.header || fitting.is_some(), "{name}");
     }
     assert_eq!(Recipe::fitting(&["a", "b"]), None);
 }

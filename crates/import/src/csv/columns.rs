@@ -19,6 +19,9 @@ use super::number_form::NumberForm;
 use super::numbers;
 use super::times::{self, Spelling, Zone};
 
+/// Texts that mean null in columns that hold no text. A ticker may be called NA, so text columns keep them.
+pub(crate) const NULL_TOKENS: [&str; 8] = ["NA", "N/A", "NULL", "null", "None", "none", "\\N", "-"];
+
 /// How a table's column is read from text.
 #[derive(Debug, Clone)]
 pub(crate) struct ColumnPlan {
@@ -44,6 +47,13 @@ pub(crate) struct ColumnPlan {
     pub is_settled: bool,
     /// The time column: null is an error.
     pub required: bool,
+}
+
+/// Gives a column the null tokens of its type.
+pub(crate) fn set_null_tokens(plan: &mut ColumnPlan) {
+    let is_text = matches!(plan.column_type, ColumnType::Text | ColumnType::Symbol);
+    let tokens: &[&str] = if is_text { &[] } else { &NULL_TOKENS };
+    plan.nulls = tokens.iter().map(|t| t.as_bytes().to_vec()).collect();
 }
 
 impl ColumnPlan {

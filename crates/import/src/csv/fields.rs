@@ -5,7 +5,8 @@
 
 use std::borrow::Cow;
 
-use super::numbers::load8;
+use super::numbers::{self, load8};
+use super::times;
 
 /// A field as it lies in its buffer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -126,6 +127,12 @@ pub(crate) fn record(bytes: &[u8], at: usize, delimiter: u8) -> Result<(Vec<Fiel
             return Ok((fields, (end + 1).min(bytes.len())));
         }
     }
+}
+
+/// Whether a field holds a number or a time.
+pub(crate) fn is_value(text: &[u8]) -> bool {
+    let text = text.trim_ascii();
+    numbers::float(text, 0).is_some() || times::written(text).is_some()
 }
 
 #[cfg(test)]

@@ -6,8 +6,7 @@
 //!   and no value among them.
 //! - The number of lines that the caller names counts instead; 0 passes nothing over.
 
-use super::fields;
-use crate::sniff::is_value;
+use super::fields::{self, is_value};
 
 /// Bytes of a file in which its header is looked for.
 pub(crate) const HEAD_BYTES: usize = 1 << 16;

@@ -156,7 +156,7 @@ impl<'a> Objects<'a> {
     fn place(&self, name: &[u8]) -> Option<usize> {
         self.places.get(name).copied().or_else(|| {
             let name = std::str::from_utf8(name).ok()?;
-            self.layout.names.iter().position(|own| crate::csv::same_name(own, name))
+            self.layout.names.iter().position(|own| crate::column_names::same_name(own, name))
         })
     }
 }

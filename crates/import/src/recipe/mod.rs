@@ -1,17 +1,17 @@
 //! Recipes: TOML files that say what a vendor's text files hold. `docs/reference/recipes.md` lists every key.
 
 pub(crate) mod builtin;
-pub(crate) mod template;
 
 use serde::Deserialize;
 use splay_store::{ColumnType, DayStart};
 
+use crate::column_names::same_name;
 use crate::csv::columns::ColumnPlan;
 use crate::csv::delimiter::Delimiter;
 use crate::csv::times::{EpochUnit, Spelling, Zone};
-use crate::csv::{DateSource, Rule, Source, TrailerRule, same_name};
 use crate::error::{Error, Result};
-use template::Template;
+use crate::name_template::NameTemplate;
+use crate::text_format::{ColumnRule, DateSource, TextFormat, TrailerRule};
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -127,7 +127,7 @@ struct ColumnKeys {
 #[derive(Debug, Clone)]
 pub struct Recipe {
     description: String,
-    pub(crate) source: Source,
+    pub(crate) format: TextFormat,
     pub(crate) others: OtherColumns,
     pub(crate) time: String,
     pub(crate) symbol: Option<String>,
@@ -152,12 +152,12 @@ impl Recipe {
 
     /// How many columns of a header the recipe names; `None` if the header lacks one, or has one that the recipe doesn't take.
     fn matched_columns(&self, header: &[&str]) -> Option<usize> {
-        let rules = || self.source.rules.iter().filter(|rule| rule.value.is_none());
-        let is_named = |rule: &Rule| header.iter().any(|column| rule.is_named(column));
+        let rules = || self.format.rules.iter().filter(|rule| rule.value.is_none());
+        let is_named = |rule: &ColumnRule| header.iter().any(|column| rule.is_named(column));
         let matched = header.iter().filter(|column| rules().any(|rule| rule.is_named(column))).count();
         let takes_all = self.others != OtherColumns::Error || matched == header.len();
         let has_all = rules().all(|rule| rule.optional || is_named(rule));
-        (self.source.header && takes_all && has_all && matched > 0).then_some(matched)
+        (self.format.header && takes_all && has_all && matched > 0).then_some(matched)
     }
 
     /// The text of a built-in recipe, to begin one's own with.
@@ -206,16 +206,16 @@ impl Recipe {
 
 fn compile(keys: Keys) -> Result<Recipe, String> {
     let templates = match &keys.name {
-        OneOrMany::One(name) => vec![Template::parse(name)?],
-        OneOrMany::Many(names) => names.iter().map(|n| Template::parse(n)).collect::<Result<_, _>>()?,
+        OneOrMany::One(name) => vec![NameTemplate::parse(name)?],
+        OneOrMany::Many(names) => names.iter().map(|n| NameTemplate::parse(n)).collect::<Result<_, _>>()?,
     };
     let date = match keys.time.date.as_deref() {
         None => DateSource::None,
-        Some("name") if !templates.is_empty() && templates.iter().all(Template::has_date) => DateSource::FileName,
+        Some("name") if !templates.is_empty() && templates.iter().all(NameTemplate::has_date) => DateSource::FileName,
         Some("name") => return Err("time.date = \"name\" needs a {date:...} in every name template".to_owned()),
         Some(column) => DateSource::Column { name: column.to_owned(), patterns: keys.time.date_formats.clone() },
     };
-    let rules: Vec<Rule> =
+    let rules: Vec<ColumnRule> =
         keys.columns.iter().map(|c| rule(&keys, c, date != DateSource::None)).collect::<Result<_, _>>()?;
     let output = |name: &str| {
         let column_plan = rules.iter().filter_map(|r| r.plan.as_ref()).find(|p| same_name(&p.name, name));
@@ -237,7 +237,7 @@ fn compile(keys: Keys) -> Result<Recipe, String> {
         return Err(format!("time_zone: {zone:?} is not an IANA time zone"));
     }
     Ok(Recipe {
-        source: Source {
+        format: TextFormat {
             json: false,
             delimiter: delimiter(&keys.format, keys.delimiter.as_deref())?,
             header: keys.header,
@@ -271,11 +271,11 @@ fn delimiter(format: &str, setting: Option<&str>) -> Result<u8, String> {
     }
 }
 
-fn rule(keys: &Keys, column: &ColumnKeys, has_date: bool) -> Result<Rule, String> {
+fn rule(keys: &Keys, column: &ColumnKeys, has_date: bool) -> Result<ColumnRule, String> {
     let wrong = |reason: String| format!("column {:?}: {reason}", column.name);
     let names = std::iter::once(&column.name).chain(&column.aliases).cloned().collect();
     if column.skip {
-        return Ok(Rule { names, plan: None, optional: column.optional, value: None, level: None });
+        return Ok(ColumnRule { names, plan: None, optional: column.optional, value: None, level: None });
     }
     let text = column.column_type.as_deref().ok_or_else(|| wrong("has no type".to_owned()))?;
     let column_type: ColumnType = text.parse().map_err(wrong)?;
@@ -301,7 +301,7 @@ fn rule(keys: &Keys, column: &ColumnKeys, has_date: bool) -> Result<Rule, String
             return Err(wrong(format!("unit {unit:?} is a time of day and needs time.date")));
         }
     }
-    Ok(Rule { names, plan: Some(plan), optional: column.optional, value: column.value.clone(), level: None })
+    Ok(ColumnRule { names, plan: Some(plan), optional: column.optional, value: column.value.clone(), level: None })
 }
 
 fn shift(scale: u64) -> Result<u32, String> {

@@ -64,7 +64,7 @@ fn a_table_takes_its_dates_and_refuses_others() {
 #[test]
 fn a_later_row_of_another_date_is_refused() {
     let mut text = "time,size,date\n".to_owned();
-    while text.len() < 3 * crate::csv::blocks::BLOCK_BYTES {
+    while text.len() < 3 * crate::text_blocks::BLOCK_BYTES {
         text += "2024-03-01 10:00:00,1,2024-03-01\n";
     }
     text += "2024-03-01 23:00:00,1,2024-03-04\n";

@@ -1,9 +1,9 @@
-//! Blocks of whole records, cut from a stream.
+//! Blocks of whole records, cut from a stream of delimited text or JSON.
 
 use std::io::Read;
 
-use super::fields::{last_record_end, record};
-use super::parse::PADDING;
+use crate::csv::fields::{last_record_end, record};
+use crate::csv::parse::PADDING;
 use crate::decompress::Stream;
 use crate::error::{Error, Result};
 use crate::json::blocks::{last_line_end, last_object_end};

@@ -17,7 +17,7 @@ enum TemplatePart {
 
 /// A compiled template.
 #[derive(Debug, Clone)]
-pub(crate) struct Template {
+pub(crate) struct NameTemplate {
     text: String,
     pieces: Vec<TemplatePart>,
     components: usize,
@@ -31,9 +31,9 @@ pub(crate) struct Captures {
     pub day: Option<i32>,
 }
 
-impl Template {
+impl NameTemplate {
     /// Compiles a template.
-    pub fn parse(text: &str) -> Result<Template, String> {
+    pub fn parse(text: &str) -> Result<NameTemplate, String> {
         let mut pieces = Vec::new();
         let mut rest = text;
         while !rest.is_empty() {
@@ -56,7 +56,7 @@ impl Template {
             rest = &rest[close + 1..];
         }
         let components = text.split('/').count();
-        Ok(Template { text: text.to_owned(), pieces, components })
+        Ok(NameTemplate { text: text.to_owned(), pieces, components })
     }
 
     pub fn text(&self) -> &str {
@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn names_give_symbol_and_date() {
-        let template = Template::parse("{symbol}/{date:%Y%m%d}_quote.zip/{_}").unwrap();
+        let template = NameTemplate::parse("{symbol}/{date:%Y%m%d}_quote.zip/{_}").unwrap();
         let captures = template.captures("/data/usa/tick/ibm/20131007_quote.zip/20131007_ibm_Quote_Tick.csv").unwrap();
         assert_eq!(captures.day, Some(15_985));
         assert_eq!(captures.expand("{symbol:upper}.N").unwrap(), "IBM.N");
@@ -182,7 +182,7 @@ mod tests {
     #[test]
     fn several_captures_are_told_apart() {
         let template =
-            Template::parse("{date:%Y%m%d}_{root}_minute_quote_{style}_{right}_{strike}_{expiry}.csv").unwrap();
+            NameTemplate::parse("{date:%Y%m%d}_{root}_minute_quote_{style}_{right}_{strike}_{expiry}.csv").unwrap();
         let captures =
             template.captures("a.zip/20151224_goog_minute_quote_american_call_10000000_20160108.csv").unwrap();
         assert_eq!(
@@ -194,7 +194,7 @@ mod tests {
     #[test]
     fn wrong_templates_are_refused() {
         for text in ["{symbol", "{}", "{date:%H}"] {
-            assert!(Template::parse(text).is_err(), "{text}");
+            assert!(NameTemplate::parse(text).is_err(), "{text}");
         }
     }
 }
