@@ -1,9 +1,10 @@
 //! Capture of a database: accepts rows, acknowledges them, reports its state, and closes in order.
 
-mod capture_state;
+mod leader;
 mod open;
 mod quarantine;
 mod tables;
+mod write_down;
 
 use std::sync::{Arc, MutexGuard, PoisonError};
 
@@ -11,6 +12,7 @@ use arrow::array::RecordBatch;
 use splay_store::{Database, TableSpec};
 
 use crate::append::{Ack, AckClass, Append, Producer};
+use crate::capture_state::CaptureState;
 use crate::clock::seconds;
 use crate::conform::conform;
 use crate::error::{Error, Result};
@@ -22,12 +24,8 @@ use crate::refusals::RefusedInput;
 use crate::replica::ReplicaState;
 use crate::settings::CaptureSettings;
 use crate::status::{DedupeStatus, Status, TableStatus};
-use crate::subscribe::{SubscribeRequest, Subscriber};
 use crate::{report, size_estimate};
-pub(crate) use capture_state::CaptureState;
-pub(crate) use open::take_lock;
 use quarantine::split_ahead;
-pub(crate) use tables::{captured_of, create_table};
 
 /// One process's capture of a database. Clones share it.
 #[derive(Debug, Clone)]
@@ -181,16 +179,6 @@ impl Capture {
     /// Those of the store.
     pub fn spec(&self, table: &str) -> Result<Option<Arc<TableSpec>>> {
         Ok(self.live(table)?.map(|live| live.spec()))
-    }
-
-    /// Begins a subscription.
-    ///
-    /// # Errors
-    /// [`Error::NoSuchTable`]; [`Error::Rejected`] for columns that there aren't; [`Error::Gone`] if it shall go on behind a batch
-    /// that the journal no longer has.
-    pub fn subscribe(&self, request: SubscribeRequest) -> Result<Subscriber> {
-        self.shared.check()?;
-        Subscriber::begin(self, &self.shared.subscribers, request)
     }
 
     /// Number of the newest batch that readers see.

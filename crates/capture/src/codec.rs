@@ -18,9 +18,11 @@ use splay_store::TableSpec;
 
 use crate::conform::used_texts;
 use crate::error::Result;
-use crate::journal::FRAME_BYTES_MAX;
 use crate::nulls::NullColumns;
 use crate::size_estimate;
+
+/// Most bytes of a batch's rows, encoded or in memory.
+pub(crate) const ROWS_BYTES_MAX: usize = 1 << 30;
 
 /// All rows have a value.
 const ALL: u8 = 0;
@@ -121,7 +123,7 @@ pub(crate) fn decode(spec: &TableSpec, bytes: &[u8]) -> Result<RecordBatch, Reas
         return Err("more rows than bytes");
     }
     // Nulls take no bytes here, but they do in memory.
-    if size_estimate::of_all_columns(spec, rows) > FRAME_BYTES_MAX {
+    if size_estimate::of_all_columns(spec, rows) > ROWS_BYTES_MAX {
         return Err("more values than a batch may have");
     }
     cursor.nulls = Some(NullColumns::new(rows));

@@ -18,11 +18,8 @@ use serde::Serialize;
 use splay_store::storage::{DiskSpace, Storage};
 
 use crate::error::{Error, Result};
-use crate::journal;
+use crate::journal::{self, RESERVE_FILE};
 use crate::settings::CaptureSettings;
-
-/// The reserve.
-pub(crate) const RESERVE_FILE: &str = "reserve";
 
 /// How old the last check of the free space may be.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);

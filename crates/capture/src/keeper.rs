@@ -1,10 +1,7 @@
 //! The keeper: bounds the rows in memory by write-downs, and rolls dates that have ended.
 //!
-//! - A write-down is one commit; files and live rows switch in one instant for every reader (see `live`).
-//! - Rows later than a cut, by their own time, stay live, so slightly late rows are merged in memory and no file is
-//!   rewritten for them.
-//! - A roll writes an ended date's rows down and merges its segments. It may be interrupted anywhere and repeated. If
-//!   later rows arrive for such a date, it is rolled once more when none have arrived for a while.
+//! A roll writes an ended date's rows down and merges its segments. It may be interrupted anywhere and repeated. If
+//! later rows arrive for such a date, it is rolled once more when none have arrived for a while.
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
@@ -12,14 +9,15 @@ use std::sync::{Arc, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
-use splay_store::{CapturedRows, CompactOptions, ReleasedName, Table, Tier, background};
+use splay_store::{CompactOptions, Table, Tier, background};
 
-use crate::capture::{Capture, CaptureState, captured_of};
+use crate::capture_state::CaptureState;
 use crate::clock::seconds;
 use crate::error::{Error, Result};
 use crate::live::LiveTable;
 use crate::refusals::RefusalLog;
 use crate::signal::Signal;
+use crate::write_down::{WriteDownScope, write_down};
 
 /// How often the keeper looks.
 const INTERVAL: Duration = Duration::from_millis(50);
@@ -35,28 +33,6 @@ const MOVING_MAX: Duration = Duration::from_secs(10);
 
 /// Memory of a compaction.
 const COMPACT_BYTES: usize = 1 << 30;
-
-/// Which rows are written down.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum WriteDownScope {
-    /// All.
-    All,
-    /// All but the latest.
-    Settled,
-    /// All but those of the last moments by the clock.
-    Past,
-}
-
-/// The outcome of a write-down.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct WriteDownReport {
-    /// Rows written to files.
-    pub rows: u64,
-    /// Segments written.
-    pub segments: usize,
-    /// Their bytes.
-    pub bytes: u64,
-}
 
 /// The outcome of a roll.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -284,87 +260,8 @@ fn write_largest_down(shared: &CaptureState, all: &[Arc<LiveTable>]) -> Result<(
     done
 }
 
-/// Writes a table's live rows down before a load.
-#[derive(Debug)]
-pub(crate) struct WriteDownBeforeLoad(pub(crate) Weak<CaptureState>);
-
-impl CapturedRows for WriteDownBeforeLoad {
-    fn takes(&self, table: &str) -> bool {
-        let shared = self.0.upgrade();
-        shared.is_some_and(|shared| shared.all_live().iter().any(|live| live.spec().name.eq_ignore_ascii_case(table)))
-    }
-
-    fn settle(&self, table: &str) -> splay_store::Result<()> {
-        self.0.upgrade().map_or(Ok(()), |shared| write_all_down(&shared, table))
-    }
-
-    fn release_name(
-        &self,
-        name: ReleasedName<'_>,
-        commit: &mut dyn FnMut() -> splay_store::Result<()>,
-    ) -> splay_store::Result<()> {
-        match self.0.upgrade() {
-            Some(shared) => shared.release_name(name, commit),
-            None => commit(),
-        }
-    }
-}
-
-/// Writes all rows of a table down, before the store changes the table.
-pub(crate) fn write_all_down(shared: &CaptureState, table: &str) -> splay_store::Result<()> {
-    let live = shared.all_live().into_iter().find(|live| live.spec().name.eq_ignore_ascii_case(table));
-    let Some(live) = live else { return Ok(()) };
-    let failed = |error: Error| splay_store::Error::Io {
-        act: "write captured rows down before a change of",
-        path: table.into(),
-        source: std::io::Error::other(error.to_string()),
-    };
-    write_down(shared, &live, WriteDownScope::All).map(drop).map_err(failed)
-}
-
-impl Capture {
-    /// Writes live rows down, of a table or of all.
-    ///
-    /// # Errors
-    /// [`Error::NoSuchTable`]; [`Error::Full`] if there is no room or another writer is at work: the rows stay live.
-    pub fn write_down(&self, table: Option<&str>) -> Result<WriteDownReport> {
-        let tables = match table {
-            Some(table) => {
-                vec![self.live(table)?.ok_or_else(|| Error::NoSuchTable { table: table.to_owned() })?]
-            }
-            None => self.shared.all_live(),
-        };
-        let (mut report, mut done) = (WriteDownReport::default(), Ok(()));
-        for live in tables {
-            // An error of one table's files doesn't stop the write-down of the others.
-            done = done.and(write_down(&self.shared, &live, WriteDownScope::All).map(|one| {
-                report.rows += one.rows;
-                report.segments += one.segments;
-                report.bytes += one.bytes;
-            }));
-        }
-        done.map(|()| report)
-    }
-
-    /// Rolls the dates that have ended at an instant, in nanoseconds since the epoch; `None` for now.
-    ///
-    /// # Errors
-    /// As [`Capture::write_down`]. What was done stays done; call it again.
-    pub fn roll(&self, now: Option<i64>) -> Result<RollReport> {
-        let (mut report, mut done) = (RollReport::default(), Ok(()));
-        for live in self.shared.all_live() {
-            let today = today(&self.shared, &live, now.unwrap_or_else(|| self.shared.clock.now()))?;
-            done = done.and(roll_table(&self.shared, &live, today).map(|one| {
-                report.rows += one.rows;
-                report.partitions += one.partitions;
-            }));
-        }
-        done.map(|()| report)
-    }
-}
-
 /// The oldest date that hasn't ended, in the table's time zone.
-fn today(shared: &CaptureState, live: &LiveTable, now: i64) -> Result<i32> {
+pub(crate) fn today(shared: &CaptureState, live: &LiveTable, now: i64) -> Result<i32> {
     let spec = live.spec();
     let at = now.saturating_sub(shared.calendars.of(&spec.name).roll_delay);
     Ok(spec.dates()?.of(at))
@@ -384,7 +281,7 @@ fn has_ended(live: &LiveTable, today: i32) -> Result<bool> {
     Ok(size.rows > 0 && live.spec().dates()?.of(size.earliest) < today)
 }
 
-fn roll_table(shared: &CaptureState, live: &LiveTable, today: i32) -> Result<RollReport> {
+pub(crate) fn roll_table(shared: &CaptureState, live: &LiveTable, today: i32) -> Result<RollReport> {
     let mut report = RollReport::default();
     if has_ended(live, today)? {
         report.rows = write_down(shared, live, WriteDownScope::Past)?.rows;
@@ -405,84 +302,6 @@ fn roll_table(shared: &CaptureState, live: &LiveTable, today: i32) -> Result<Rol
     Ok(report)
 }
 
-/// Writes rows down; once more where a reserve on the disk made room for it.
-fn write_down(shared: &CaptureState, live: &LiveTable, how: WriteDownScope) -> Result<WriteDownReport> {
-    let had_reserve = shared.disk.has_reserve();
-    match write_down_once(shared, live, how) {
-        Err(Error::Full { .. }) if had_reserve && !shared.disk.has_reserve() => write_down_once(shared, live, how),
-        done => done,
-    }
-}
-
-fn write_down_once(shared: &CaptureState, live: &LiveTable, how: WriteDownScope) -> Result<WriteDownReport> {
-    let _changing = shared.changing.lock().unwrap_or_else(PoisonError::into_inner);
-    // If it is unknown whether a commit reached the disk, both states stay as they are.
-    shared.check()?;
-    if live.is_retired() {
-        return Ok(WriteDownReport::default());
-    }
-    let now = shared.clock.now();
-    let late = seconds(shared.settings.late_s);
-    let cut = |latest: i64| match how {
-        WriteDownScope::All => latest,
-        WriteDownScope::Settled => latest.min(now).saturating_sub(late),
-        WriteDownScope::Past => now.saturating_sub(late),
-    };
-    let before = live.size().rows;
-    let mut down = live.begin_write_down(cut)?;
-    let count = |down: &crate::live::WriteDown| -> u64 {
-        down.rows.iter().flat_map(|(_, segments)| segments).map(|segment| segment.rows()).sum()
-    };
-    if how == WriteDownScope::Settled && count(&down) < before / 2 {
-        // A burst: most of what is here is new, and must go all the same.
-        live.give_up_write_down();
-        down = live.begin_write_down(|latest| latest)?;
-    }
-    // The last batches may have no rows, as all were duplicates: who empties a table's journal records them, too.
-    let is_recorded = how != WriteDownScope::All || down.captured.sequence <= live.captured().sequence;
-    if count(&down) == 0 && is_recorded {
-        live.give_up_write_down();
-        return Ok(WriteDownReport::default());
-    }
-    let (name, database) = (live.spec().name.clone(), &shared.database);
-    // The journal is synced first. Otherwise, after a power cut, the files could have rows whose producer learns that they were not taken.
-    if let Err(error) = shared.sync_journal() {
-        live.give_up_write_down();
-        return Err(error);
-    }
-    let report = match shared.settled(database.write_down(&name, down.captured, &down.rows)) {
-        Ok(report) => report,
-        // Perhaps the rows are on disk, perhaps not: both states stay, and readers take the one that fits.
-        Err(error @ Error::Failed { .. }) => return Err(error),
-        Err(error) => {
-            live.give_up_write_down();
-            return Err(error);
-        }
-    };
-    live.finish_write_down();
-    shared.counters.write_downs.add(1);
-    live.written_at.store(now, Ordering::Relaxed);
-    release(shared)?;
-    tracing::info!(table = %name, rows = report.rows, segments = report.segments, bytes = report.bytes, "rows written down");
-    Ok(WriteDownReport { rows: report.rows, segments: report.segments, bytes: report.bytes })
-}
-
-/// Removes journal files that are no longer needed.
-fn release(shared: &CaptureState) -> Result<()> {
-    let captured: HashMap<String, splay_store::WriteDownPosition> =
-        shared.all_live().iter().map(|live| (live.spec().name.to_lowercase(), live.captured())).collect();
-    let is_stored = |table: &str, sequence: u64, latest: i64| {
-        // For a table that was dropped or renamed, the journal may still have rows under the old name, which another table may have now.
-        let of_name = || captured_of(&shared.database, table);
-        let captured = captured.get(&table.to_lowercase()).copied().unwrap_or_else(of_name);
-        sequence <= captured.sequence && latest <= captured.cut
-    };
-    let mut journal = shared.journal.lock().unwrap_or_else(PoisonError::into_inner);
-    let released = journal.release(shared.settings.journal_keep_bytes, is_stored);
-    shared.counters.journal_bytes.set(journal.bytes());
-    released
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
@@ -494,6 +313,7 @@ mod tests {
 
     use super::*;
     use crate::append::Append;
+    use crate::capture::Capture;
     use crate::clock::Clock;
     use crate::settings::CaptureSettings;
 

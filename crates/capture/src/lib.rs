@@ -33,10 +33,13 @@ mod backup;
 mod bars;
 mod calendar;
 mod capture;
+mod capture_state;
+mod captured_rows;
 mod clock;
 mod codec;
 mod conform;
 mod dedupe;
+mod dedupe_rules;
 mod disk;
 mod error;
 mod follow;
@@ -63,40 +66,41 @@ mod settle;
 mod signal;
 mod size_estimate;
 mod status;
+mod stored_tables;
 mod subscribe;
+mod subscribers;
 mod subscription_filter;
 mod table_options;
 pub mod text;
 mod tickerplant;
+mod write_down;
 
 pub use append::{Ack, AckClass, Append, Producer};
 pub use backup::{back_up, back_up_with};
 pub use bars::{BARS_MAX, BarRows, Bars, BarsRequest, StoredBarRows};
-pub use calendar::CalendarSettings;
 pub use capture::Capture;
 pub use clock::{Clock, SystemClock};
-pub use dedupe::DedupeSettings;
 pub use disk::DiskStatus;
 pub use error::{Error, Result};
 pub use follow::{FOLLOWED_BYTES, FollowSettings, follow};
 pub use journal::{
-    JournalFileReport, JournalLoss, JournalReport, JournalTableReport, LossKind, MissingNumbers, RecoveredBatch,
+    JournalFileReport, JournalLoss, JournalReport, JournalTableReport, LossKind, MissingNumbers, Position,
+    RecoveredBatch,
 };
-pub use keeper::{RollReport, WriteDownReport};
-pub use measure::{
-    Defects, LATENCY_BOUNDS, Latencies, Latency, Quality, QualitySettings, SeriesQuality, latency_bounds,
-};
+pub use keeper::RollReport;
+pub use measure::{Defects, LATENCY_BOUNDS, Latencies, Latency, Quality, SeriesQuality, latency_bounds};
 pub use receipt::ClockStatus;
 pub use refusals::RefusedInput;
 pub use replay::{Pace, Replay, ReplayRequest, ReplaySource, ReplaySpeed, ReplayView};
 pub use replica::{
     EpochEnd, Follower, FollowerIdentity, FollowerSettings, FollowerStatus, FollowerView, JournalEnd, JournalPart,
-    Leader, LeaderState, PartKind, Position, Replica, ReplicaState, ReplicationStatus, Role, promote, role,
+    Leader, LeaderState, PartKind, Replica, ReplicaState, ReplicationStatus, Role, promote, role,
 };
 pub use report::{Report, TableReport};
 pub use set_aside::{SetAsideReport, SkippedBatch};
-pub use settings::CaptureSettings;
+pub use settings::{CalendarSettings, CaptureSettings, DedupeSettings, QualitySettings};
 pub use settle::settle;
 pub use status::{DedupeStatus, ProducerStatus, RecoveryStatus, Status, SubscriberStatus, TableStatus};
 pub use subscribe::{SlowPolicy, SubscribeRequest, Subscriber, SubscriptionStart, Update, UpdateKind};
 pub use table_options::TableOptions;
+pub use write_down::WriteDownReport;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use splay_store::background;
 
-use crate::capture::CaptureState;
+use crate::capture_state::CaptureState;
 use crate::error::Result;
 use crate::live::{TAIL_BATCHES_MAX, TAIL_ROWS_MAX};
 use crate::signal::Signal;

@@ -10,7 +10,7 @@ use arrow::compute::filter_record_batch;
 use splay_store::TableSpec;
 
 use crate::append::{Ack, AckClass, Producer};
-use crate::dedupe::BatchDigests;
+use crate::dedupe_rules::BatchDigests;
 use crate::error::{Error, Result};
 use crate::live::LiveTable;
 use crate::live::times;

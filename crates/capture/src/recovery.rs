@@ -10,7 +10,6 @@ use arrow::compute::{concat_batches, filter_record_batch};
 use arrow::datatypes::TimestampNanosecondType;
 use splay_store::{Database, TableSpec};
 
-use crate::capture::create_table;
 use crate::conform::{former_names, has_name};
 use crate::error::Result;
 use crate::journal::JournalBatch;
@@ -18,6 +17,7 @@ use crate::live::times;
 use crate::live::{LiveTable, RECOVERED_ROWS_MAX, Tail};
 use crate::measure::Meters;
 use crate::status::RecoveryStatus;
+use crate::stored_tables::create_table;
 
 /// Rows up to which batches are put together.
 pub(crate) const TOGETHER_ROWS: usize = 8_192;

@@ -1,14 +1,19 @@
 //! Settings of capture.
 
+mod calendar;
+mod dedupe;
+mod quality;
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use splay_store::DayStart;
 
 use crate::append::AckClass;
-use crate::calendar::CalendarSettings;
-use crate::dedupe::DedupeSettings;
-use crate::measure::QualitySettings;
+
+pub use calendar::CalendarSettings;
+pub use dedupe::DedupeSettings;
+pub use quality::QualitySettings;
 
 /// Settings of capture. Sizes are in bytes, times in seconds unless the name says otherwise.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

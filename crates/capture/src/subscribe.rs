@@ -5,8 +5,8 @@
 //! - Its queue is bounded in bytes. A slow subscriber never slows the table down; its request says what happens when
 //!   the queue is full.
 
-use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::collections::VecDeque;
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use arrow::array::RecordBatch;
@@ -16,7 +16,7 @@ use crate::capture::Capture;
 use crate::codec;
 use crate::error::{Error, Result};
 use crate::journal::Cursor;
-use crate::status::SubscriberStatus;
+use crate::subscribers::{SubscriberQueue, Subscribers};
 use crate::subscription_filter::SubscriptionFilter;
 
 /// Rows of a snapshot that are given at once.
@@ -106,131 +106,11 @@ pub struct Update {
     pub rows: RecordBatch,
 }
 
-/// All subscribers.
-#[derive(Debug, Default)]
-pub(crate) struct Subscribers {
-    /// By the lower-case name of the table.
-    tables: Mutex<HashMap<String, Vec<Weak<Feed>>>>,
-}
-
-impl Subscribers {
-    /// Gives a batch to whom it concerns. Called in the order of the numbers.
-    pub(crate) fn publish(&self, table: &str, sequence: u64, rows: &RecordBatch) {
-        let mut tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
-        if tables.is_empty() {
-            return;
-        }
-        let Some(feeds) = tables.get_mut(&table.to_lowercase()) else { return };
-        feeds.retain(|feed| match feed.upgrade() {
-            Some(feed) => {
-                feed.push(sequence, rows);
-                true
-            }
-            None => false,
-        });
-    }
-
-    fn register(&self, table: &str, feed: &Arc<Feed>) {
-        let mut tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
-        tables.entry(table.to_lowercase()).or_default().push(Arc::downgrade(feed));
-    }
-
-    pub(crate) fn count(&self) -> u64 {
-        let tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
-        tables.values().flatten().filter(|feed| feed.strong_count() > 0).count() as u64
-    }
-
-    /// The queues of all subscribers.
-    pub(crate) fn status(&self) -> Vec<SubscriberStatus> {
-        let tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
-        let feeds = tables.iter().flat_map(|(table, feeds)| feeds.iter().map(move |feed| (table, feed)));
-        let waiting = feeds.filter_map(|(table, feed)| Some((table, feed.upgrade()?))).map(|(table, feed)| {
-            let state = feed.state();
-            SubscriberStatus {
-                table: table.clone(),
-                batches: state.waiting.len() as u64,
-                bytes: state.bytes as u64,
-                is_lost: state.lost.is_some(),
-            }
-        });
-        waiting.collect()
-    }
-
-    /// Ends those of a table that isn't what they asked for any more, for a reason: another table may have its name next, or another column that of one
-    /// of its columns.
-    pub(crate) fn end(&self, table: &str, reason: &str) {
-        let feeds = self.tables.lock().unwrap_or_else(PoisonError::into_inner).remove(&table.to_lowercase());
-        for feed in feeds.unwrap_or_default().into_iter().filter_map(|feed| feed.upgrade()) {
-            feed.state().ended = Some(reason.into());
-            feed.filled.notify_all();
-        }
-    }
-
-    /// Wakes all, so that they see that capture was closed.
-    pub(crate) fn close(&self) {
-        let tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
-        for feed in tables.values().flatten().filter_map(Weak::upgrade) {
-            feed.state().closed = true;
-            feed.filled.notify_all();
-        }
-    }
-}
-
-/// The queue of one subscriber.
-#[derive(Debug)]
-struct Feed {
-    state: Mutex<FeedState>,
-    filled: Condvar,
-    bytes_max: usize,
-}
-
-#[derive(Debug, Default)]
-struct FeedState {
-    waiting: VecDeque<(u64, RecordBatch, usize)>,
-    bytes: usize,
-    /// Number of the first batch that found no room.
-    lost: Option<u64>,
-    closed: bool,
-    /// Why the subscription has ended, if the table or a column of it has lost its name.
-    ended: Option<Arc<str>>,
-}
-
-impl FeedState {
-    /// Forgets what waits and what was lost.
-    fn drop_waiting(&mut self) {
-        self.waiting.clear();
-        self.bytes = 0;
-        self.lost = None;
-    }
-}
-
-impl Feed {
-    fn state(&self) -> MutexGuard<'_, FeedState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn push(&self, sequence: u64, rows: &RecordBatch) {
-        let bytes = rows.get_array_memory_size();
-        let mut state = self.state();
-        if state.lost.is_some() {
-            return;
-        }
-        if state.bytes + bytes > self.bytes_max {
-            state.lost = Some(sequence);
-        } else {
-            state.waiting.push_back((sequence, rows.clone(), bytes));
-            state.bytes += bytes;
-        }
-        drop(state);
-        self.filled.notify_one();
-    }
-}
-
 /// A subscription that is going on.
 #[derive(Debug)]
 pub struct Subscriber {
     capture: Capture,
-    feed: Arc<Feed>,
+    queue: Arc<SubscriberQueue>,
     request: SubscribeRequest,
     table: Arc<str>,
     filter: SubscriptionFilter,
@@ -256,18 +136,30 @@ struct SnapshotParts {
     is_first: bool,
 }
 
+impl Capture {
+    /// Begins a subscription.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchTable`]; [`Error::Rejected`] for columns that there aren't; [`Error::Gone`] if it shall go on behind a batch
+    /// that the journal no longer has.
+    pub fn subscribe(&self, request: SubscribeRequest) -> Result<Subscriber> {
+        self.shared.check()?;
+        Subscriber::begin(self, &self.shared.subscribers, request)
+    }
+}
+
 impl Subscriber {
-    pub(crate) fn begin(capture: &Capture, subscribers: &Subscribers, request: SubscribeRequest) -> Result<Subscriber> {
+    fn begin(capture: &Capture, subscribers: &Subscribers, request: SubscribeRequest) -> Result<Subscriber> {
         // The table keeps its name until it is known who subscribes to it.
         let naming = capture.shared.naming.read().unwrap_or_else(PoisonError::into_inner);
         let spec = capture.spec(&request.table)?.ok_or_else(|| Error::NoSuchTable { table: request.table.clone() })?;
         let filter = SubscriptionFilter::new(&spec, request.symbols.as_deref(), request.columns.as_deref())?;
         let bytes_max = request.queue_bytes_max.max(1 << 16);
-        let feed = Arc::new(Feed { state: Mutex::default(), filled: Condvar::new(), bytes_max });
-        subscribers.register(&spec.name, &feed);
+        let queue = Arc::new(SubscriberQueue::new(bytes_max));
+        subscribers.register(&spec.name, &queue);
         drop(naming);
         let (capture, table, before) = (capture.clone(), Arc::from(spec.name.as_str()), CatchUpSource::Nothing);
-        let mut subscriber = Subscriber { capture, feed, request, table, filter, last: 0, before };
+        let mut subscriber = Subscriber { capture, queue, request, table, filter, last: 0, before };
         match subscriber.request.from {
             // Behind what is there: who falls back at once catches up from here and not from the beginning.
             SubscriptionStart::Now => subscriber.last = subscriber.capture.sequence(),
@@ -289,14 +181,14 @@ impl Subscriber {
     pub fn next(&mut self, timeout: Duration) -> Result<Option<Update>> {
         let until = Instant::now() + timeout;
         loop {
-            let ended = self.feed.state().ended.clone();
+            let ended = self.queue.state().ended.clone();
             if let Some(reason) = ended {
                 return Err(self.ended(&reason));
             }
             if let Some(update) = self.before()? {
                 return Ok(Some(update));
             }
-            let mut state = self.feed.state();
+            let mut state = self.queue.state();
             if state.lost.is_some() && self.request.slow == SlowPolicy::Snapshot {
                 // It has all that waits.
                 state.drop_waiting();
@@ -316,7 +208,7 @@ impl Subscriber {
                 continue;
             }
             if state.lost.take().is_some() {
-                // From here on the feed takes batches again; those before are in the journal.
+                // From here on the queue takes batches again; those before are in the journal.
                 drop(state);
                 if self.request.slow == SlowPolicy::Disconnect {
                     return Err(Error::Slow { table: self.request.table.clone(), after: self.last });
@@ -331,11 +223,11 @@ impl Subscriber {
             if remaining.is_zero() {
                 return Ok(None);
             }
-            drop(self.feed.filled.wait_timeout(state, remaining).unwrap_or_else(PoisonError::into_inner));
+            drop(self.queue.filled.wait_timeout(state, remaining).unwrap_or_else(PoisonError::into_inner));
         }
     }
 
-    /// The next of what comes before the feed.
+    /// The next of what comes before the queue.
     fn before(&mut self) -> Result<Option<Update>> {
         let spec = self.spec()?;
         let delivered = match &mut self.before {

@@ -21,7 +21,7 @@ use crate::receipt::Receipt;
 use crate::replica::Replicas;
 use crate::retransmit_guard::RetransmitGuard;
 use crate::status::Counters;
-use crate::subscribe::Subscribers;
+use crate::subscribers::Subscribers;
 
 /// Bytes of a group.
 const GROUP_BYTES_MAX: usize = 8 << 20;

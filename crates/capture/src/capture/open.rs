@@ -2,17 +2,17 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use splay_store::storage::{LockMode, Storage};
 use splay_store::{Database, WriteDownPosition};
 
 use super::Capture;
-use super::capture_state::CaptureState;
-use super::tables::captured_of;
 use crate::calendar::Calendars;
+use crate::capture_state::CaptureState;
+use crate::captured_rows::CapturedTables;
 use crate::clock::{Clock, SystemClock, seconds};
-use crate::dedupe::{DedupeRules, Deduplicator};
+use crate::dedupe::Deduplicator;
+use crate::dedupe_rules::DedupeRules;
 use crate::disk::Disk;
 use crate::error::{Error, Result};
 use crate::journal::{self, JournalWriter};
@@ -23,11 +23,9 @@ use crate::refusals::Refusals;
 use crate::replica::{ReplicaState, Replicas, Role};
 use crate::settings::CaptureSettings;
 use crate::status::RecoveryStatus;
+use crate::stored_tables::captured_of;
 use crate::tickerplant::Tickerplant;
 use crate::{keeper, organiser};
-
-/// How long to wait for the lock of a process that is ending.
-const LOCK_WAIT: Duration = Duration::from_secs(1);
 
 /// Numbers that a start leaves out: more than there are batches between two syncs. So many starts fit in a number that every format
 /// keeps exactly: two million in 53 bits.
@@ -57,10 +55,7 @@ impl Capture {
         let storage = database.raw_storage();
         storage.create_dir(journal::FOLDER)?;
         storage.sync_dir("")?;
-        if !storage.list(journal::FOLDER)?.iter().any(|entry| entry.name == "lock") {
-            drop(storage.create(journal::LOCK)?);
-        }
-        let lock = lock(storage.as_ref())?;
+        let lock = journal::lock(storage.as_ref())?;
         let replica = ReplicaState::load(storage.as_ref())?;
         if let Some(state) = &replica
             && state.role == Role::Follower
@@ -103,7 +98,7 @@ impl Capture {
         let mut writer =
             JournalWriter::begin(Arc::clone(&storage), journal_content, next_sequence, &producers, bytes_max)?;
         let replicas = Replicas::new(settings.replicas, Duration::from_millis(settings.replica_timeout_ms));
-        writer.tell(Arc::clone(&replicas));
+        writer.tell(Arc::<Replicas>::clone(&replicas));
         if !writer.has_begun() {
             let reason = "the journal's next file can't be begun".to_owned();
             drop(disk.disk_full_error(Error::Full { reason }));
@@ -178,7 +173,7 @@ impl Capture {
             replicas: Arc::clone(&shared.replicas),
         };
         let keeper = keeper::Keeper::new(Arc::downgrade(shared));
-        shared.database.capture(Some(Arc::new(keeper::WriteDownBeforeLoad(Arc::downgrade(shared)))));
+        shared.database.capture(Some(Arc::new(CapturedTables(Arc::downgrade(shared)))));
         let spawn = |name: &str, work: Box<dyn FnOnce() + Send>| {
             std::thread::Builder::new()
                 .name(name.to_owned())
@@ -194,29 +189,6 @@ impl Capture {
         ];
         *shared.threads.lock().unwrap_or_else(PoisonError::into_inner) = threads;
         Ok(())
-    }
-}
-
-/// The same for a process that follows, whose database may have no journal yet.
-pub(crate) fn take_lock(storage: &dyn Storage) -> Result<Box<dyn std::fmt::Debug + Send + Sync>> {
-    storage.create_dir(journal::FOLDER)?;
-    if !storage.list(journal::FOLDER)?.iter().any(|entry| entry.name == "lock") {
-        drop(storage.create(journal::LOCK)?);
-    }
-    lock(storage)
-}
-
-/// The lock of the process that captures. One that has just ended may hold it a moment longer, so it is waited for a little.
-fn lock(storage: &dyn Storage) -> Result<Box<dyn std::fmt::Debug + Send + Sync>> {
-    let until = Instant::now() + LOCK_WAIT;
-    loop {
-        if let Some(lock) = storage.try_lock(journal::LOCK, LockMode::Exclusive)? {
-            return Ok(lock);
-        }
-        if Instant::now() >= until {
-            return Err(Error::Locked { path: storage.display_path(journal::LOCK) });
-        }
-        std::thread::sleep(Duration::from_millis(10));
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, PoisonError, RwLockReadGuard};
 
-use splay_store::{ColumnSpec, Database, LoadOptions, TableSpec, WriteDownPosition};
+use splay_store::{ColumnSpec, TableSpec};
 
 use super::Capture;
 use crate::append::Append;
@@ -11,6 +11,7 @@ use crate::conform::{conform, new_columns};
 use crate::error::{Error, Result};
 use crate::live::LiveTable;
 use crate::size_estimate;
+use crate::stored_tables::create_table;
 use crate::table_options::TableOptions;
 
 impl Capture {
@@ -178,26 +179,4 @@ struct TablePlan {
 enum TableTarget {
     Known(Arc<LiveTable>),
     New(TableSpec),
-}
-
-/// Which rows that were captured under a name are in files: those of the table that has it, else of tables that had it. Nothing of one that
-/// is damaged.
-pub(crate) fn captured_of(database: &Database, name: &str) -> WriteDownPosition {
-    match database.table(name).and_then(|table| table.stored()) {
-        Ok(stored) => stored.captured(),
-        Err(splay_store::Error::NoSuchTable { .. }) => database.former(name).ok().flatten().unwrap_or_default(),
-        Err(_) => WriteDownPosition::default(),
-    }
-}
-
-/// An existing table, or one that is created now, by a commit without rows.
-pub(crate) fn create_table(database: &Database, spec: &TableSpec) -> splay_store::Result<splay_store::Table> {
-    match database.table(&spec.name) {
-        Ok(table) => Ok(table),
-        Err(splay_store::Error::NoSuchTable { .. }) => {
-            database.load_as_capture(spec, LoadOptions::default())?.commit()?;
-            database.table(&spec.name)
-        }
-        Err(error) => Err(error),
-    }
 }

@@ -6,8 +6,8 @@ use arrow::array::AsArray;
 use arrow::datatypes::TimestampNanosecondType;
 use splay_store::{Bounds, LiveRows, Selection};
 
-use super::rules::DedupeRule;
 use super::window::DedupeWindow;
+use crate::dedupe_rules::DedupeRule;
 use crate::error::Result;
 use crate::live::LiveTable;
 

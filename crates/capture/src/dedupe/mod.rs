@@ -13,8 +13,6 @@
 
 mod fill;
 mod keys;
-mod rules;
-mod settings;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests;
@@ -25,10 +23,9 @@ use std::sync::Arc;
 use arrow::array::AsArray;
 use arrow::datatypes::TimestampNanosecondType;
 
-pub(crate) use rules::{BatchDigests, DedupeRules};
-pub use settings::DedupeSettings;
 use window::DedupeWindow;
 
+use crate::dedupe_rules::{BatchDigests, DedupeRules};
 use crate::error::{Error, Result};
 use crate::live::LiveTable;
 use crate::queue::PendingBatch;

@@ -7,10 +7,10 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use splay_store::{ColumnSpec, ColumnType, RowDigest, TableSpec};
 
-use super::DedupeSettings;
-use super::rules::DedupeRules;
 use super::window::DedupeWindow;
+use crate::dedupe_rules::DedupeRules;
 use crate::settings::CaptureSettings;
+use crate::settings::DedupeSettings;
 
 const SECOND: i64 = 1_000_000_000;
 

@@ -11,8 +11,8 @@ use arrow::array::RecordBatch;
 use splay_store::{RowDigest, RowDigests, TableSnapshot, TableSpec};
 
 use super::keys::WindowKeys;
-use super::rules::DedupeRule;
 use crate::conform::conform;
+use crate::dedupe_rules::DedupeRule;
 use crate::error::Result;
 
 /// Keys of a group from which on their room isn't kept for the next one.

@@ -18,10 +18,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use splay_store::{Database, FollowedRows, Table, TableSnapshot, WriteDownPosition};
 
-use crate::capture::captured_of;
 use crate::error::Result;
 use crate::journal::{News, Stands, TailReader};
 use crate::live::into_store;
+use crate::stored_tables::captured_of;
 use table::PendingRows;
 
 /// Bytes of rows that a reader of a journal holds in memory, unless it says otherwise: as many as a capture does that has its own settings

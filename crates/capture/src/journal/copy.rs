@@ -7,8 +7,7 @@ use splay_store::storage::Storage;
 use super::frame_cursor::{FrameCursor, FrameStep};
 use super::reader::damaged;
 use super::tail_reader::{holds_a_frame, passes_loss};
-use super::{FOLDER, LOCK, format, path};
-use crate::disk::RESERVE_FILE;
+use super::{FOLDER, LOCK, REPLICA_FILE, RESERVE_FILE, format, path};
 use crate::error::Result;
 
 /// Bytes of a file that count.
@@ -119,7 +118,7 @@ pub(crate) fn others(storage: &dyn Storage) -> Result<BTreeMap<String, Vec<u8>>>
         let path = format!("{FOLDER}/{}", entry.name);
         let ends = [".jnl", ".torn", ".damaged", ".log", ".tmp"];
         // The state of a database among its copies isn't part of a backup: a database that is restored from it is independent.
-        let is_ours = path == LOCK || entry.name == RESERVE_FILE || entry.name == crate::replica::STATE_FILE;
+        let is_ours = path == LOCK || entry.name == RESERVE_FILE || entry.name == REPLICA_FILE;
         if is_ours || ends.iter().any(|end| entry.name.contains(end)) {
             continue;
         }

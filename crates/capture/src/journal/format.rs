@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 use splay_store::TableSpec;
 
+use crate::codec;
+
 /// Version that this release writes. It reads all up to this one.
 pub(crate) const VERSION: u32 = 3;
 
@@ -18,7 +20,7 @@ pub(crate) const HEADER_BYTES: usize = 32;
 pub(crate) const FRAME_HEADER_BYTES: usize = 8;
 
 /// Longest content of a frame. Longer ones are no frames of ours.
-pub(crate) const FRAME_BYTES_MAX: usize = 1 << 30;
+pub(crate) const FRAME_BYTES_MAX: usize = codec::ROWS_BYTES_MAX;
 
 /// Longest name of a producer.
 pub(crate) const PRODUCER_BYTES_MAX: usize = 256;

@@ -18,7 +18,9 @@ mod cursor;
 pub(crate) mod format;
 mod frame_cursor;
 mod inspect;
+mod lock;
 mod loss;
+mod position;
 mod presence;
 mod reader;
 mod recover;
@@ -40,7 +42,10 @@ pub(crate) use cursor::Cursor;
 pub(crate) use cursor::read;
 pub(crate) use format::{FRAME_BYTES_MAX, JournalFrame, PRODUCER_BYTES_MAX, PreviousFile};
 pub use inspect::{JournalFileReport, JournalReport, JournalTableReport};
+pub(crate) use lock::{lock, take_lock};
 pub use loss::{JournalLoss, LossKind, MissingNumbers};
+pub use position::Position;
+pub(crate) use position::SyncListener;
 #[cfg(any(test, feature = "fuzz"))]
 pub(crate) use reader::JournalContent;
 pub(crate) use reader::{JournalBatch, numbers, numbers_in, replay};
@@ -67,6 +72,12 @@ pub(crate) const FOLDER: &str = ".journal";
 
 /// The file that the capturing process locks.
 pub(crate) const LOCK: &str = ".journal/lock";
+
+/// A file in the journal's folder that occupies space for writes that must succeed on a full disk.
+pub(crate) const RESERVE_FILE: &str = "reserve";
+
+/// A file in the journal's folder with the identity and the epoch of the database, for its copies.
+pub(crate) const REPLICA_FILE: &str = "replica";
 
 /// No file has this number: others can follow each one.
 pub(crate) const NUMBER_MAX: u64 = u64::MAX >> 1;

@@ -17,9 +17,8 @@ use splay_store::storage::{Storage, StorageFile};
 use super::catalog::Catalog;
 use super::format::{self, JournalFrame, RowsFrame, TableLayout};
 use super::reader::JournalContent;
-use super::{FOLDER, JournalFile, Producers, path};
+use super::{FOLDER, JournalFile, Position, Producers, SyncListener, path};
 use crate::error::{Error, Result};
-use crate::replica::{Position, Replicas};
 
 /// The journal's end, where it grows.
 #[derive(Debug)]
@@ -43,8 +42,8 @@ pub(crate) struct JournalWriter {
     /// Whether all bytes are: the last frame says that those before it are, and isn't synced itself.
     is_whole: bool,
     failed: Option<Error>,
-    /// Followers, which learn how far the journal is synced.
-    replicas: Option<Arc<Replicas>>,
+    /// Who learns how far the journal is synced.
+    listener: Option<Arc<dyn SyncListener>>,
 }
 
 /// Rows that shall be written.
@@ -86,7 +85,7 @@ impl JournalWriter {
             is_synced: true,
             is_whole: true,
             failed: None,
-            replicas: None,
+            listener: None,
         };
         match writer.next_file(next_sequence, producers) {
             Ok(()) => {}
@@ -101,18 +100,18 @@ impl JournalWriter {
         Ok(writer)
     }
 
-    /// Tells these from now on how far it is synced.
-    pub(crate) fn tell(&mut self, replicas: Arc<Replicas>) {
-        self.replicas = Some(replicas);
+    /// Tells a listener from now on how far it is synced.
+    pub(crate) fn tell(&mut self, listener: Arc<dyn SyncListener>) {
+        self.listener = Some(listener);
         self.tell_synced();
     }
 
     /// All bytes so far are synced.
     fn tell_synced(&self) {
-        if let Some(replicas) = &self.replicas
+        if let Some(listener) = &self.listener
             && self.file.is_some()
         {
-            replicas.synced(Position { file: self.current.number, offset: self.current.bytes });
+            listener.synced(Position { file: self.current.number, offset: self.current.bytes });
         }
     }
 

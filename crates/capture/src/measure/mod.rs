@@ -22,7 +22,7 @@ use serde::Serialize;
 use splay_store::TableSpec;
 
 use crate::calendar::Calendars;
-pub use columns::QualitySettings;
+use crate::settings::QualitySettings;
 use days::Days;
 pub(crate) use days::LateDays;
 pub(crate) use latency::Histogram;

@@ -16,8 +16,9 @@ use hashbrown::HashMap;
 use serde::Serialize;
 use splay_store::TableSpec;
 
-use super::columns::{BatchNumbers, MeasuredColumns, Prices, QualitySettings, times};
+use super::columns::{BatchNumbers, MeasuredColumns, Prices, times};
 use super::days::{Days, LateDays};
+use crate::settings::QualitySettings;
 
 /// Series that are watched, over all tables.
 pub(super) const SERIES_MAX: usize = 1 << 16;

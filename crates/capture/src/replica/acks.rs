@@ -10,6 +10,7 @@ use splay_store::{Database, HeadCache, TableHead};
 
 use super::Position;
 use crate::error::{Error, Result};
+use crate::journal::SyncListener;
 use crate::measure::{Histogram, Latency};
 
 /// Followers that are tracked separately. Beyond this the one that was silent for longest is forgotten.
@@ -109,19 +110,6 @@ impl Replicas {
 
     fn state(&self) -> MutexGuard<'_, AckState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The journal is synced up to here.
-    pub(crate) fn synced(&self, position: Position) {
-        let mut state = self.state();
-        if position > state.durable {
-            state.durable = position;
-            if !state.followers.is_empty() && state.synced.len() < SYNCS_MAX {
-                state.synced.push_back((position, Instant::now()));
-            }
-            drop(state);
-            self.moved.notify_all();
-        }
     }
 
     /// How far the journal is synced.
@@ -250,6 +238,20 @@ impl Replicas {
             unconfirmed: state.unconfirmed,
             lag: self.lag.read(),
             ..ReplicationStatus::default()
+        }
+    }
+}
+
+impl SyncListener for Replicas {
+    fn synced(&self, position: Position) {
+        let mut state = self.state();
+        if position > state.durable {
+            state.durable = position;
+            if !state.followers.is_empty() && state.synced.len() < SYNCS_MAX {
+                state.synced.push_back((position, Instant::now()));
+            }
+            drop(state);
+            self.moved.notify_all();
         }
     }
 }

@@ -12,10 +12,11 @@ use super::exchange::{PART_BYTES, finish_exchange, next_bytes_max};
 use super::join::other_history;
 use super::journal::FollowedJournal;
 use super::{FollowerIdentity, JournalPart, Leader, LeaderState, PartKind, Position, ReplicaState};
-use crate::capture::{captured_of, take_lock};
 use crate::error::{Error, Result};
 use crate::follow::{FollowSettings, follow};
+use crate::journal::take_lock;
 use crate::journal::{self, FOLDER};
+use crate::stored_tables::captured_of;
 
 /// How often a request is sent once more while files are fetched: for about a second.
 const REQUESTS_MAX: usize = 9;

@@ -22,14 +22,13 @@ mod join;
 mod journal;
 mod part;
 mod promote;
-mod serve;
 mod state;
 
 use serde::{Deserialize, Serialize};
 use splay_store::TableHead;
 
 use crate::error::Result;
-use crate::journal::Catalog;
+use crate::journal::{Catalog, Position};
 
 pub(crate) use acks::Replicas;
 pub use acks::{FollowerView, ReplicationStatus};
@@ -37,17 +36,7 @@ pub use copy::Replica;
 pub use follower::{Follower, FollowerSettings, FollowerStatus};
 pub use part::{JournalPart, PartKind};
 pub use promote::{Role, promote, role};
-pub(crate) use state::NAME as STATE_FILE;
 pub use state::{EpochEnd, ReplicaState};
-
-/// A place in a journal.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Position {
-    /// Number of the file.
-    pub file: u64,
-    /// Byte in it.
-    pub offset: u64,
-}
 
 /// The follower that sends a request.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

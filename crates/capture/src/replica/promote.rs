@@ -10,8 +10,8 @@ use super::exchange::finish_exchange;
 use super::journal::FollowedJournal;
 use super::state::EpochEnd;
 use super::{Position, Replica, ReplicaState};
-use crate::capture::take_lock;
 use crate::error::{Error, Result};
+use crate::journal::take_lock;
 use crate::journal::{self, FOLDER};
 
 /// Why a copy can't lead yet.

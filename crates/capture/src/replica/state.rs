@@ -13,12 +13,10 @@ use splay_store::storage::Storage;
 use super::Position;
 use super::promote::Role;
 use crate::error::{Error, Result};
-use crate::journal::{self, FOLDER};
+use crate::journal::{self, FOLDER, REPLICA_FILE};
 
 const MAGIC: &[u8; 8] = b"SPLAYREP";
 const VERSION: u32 = 1;
-/// Its name in the journal's folder.
-pub(crate) const NAME: &str = "replica";
 
 /// Ends of epochs that are noted.
 const FORKS_MAX: usize = 100;
@@ -79,10 +77,10 @@ impl ReplicaState {
     /// # Errors
     /// [`Error::Damaged`], also for one of a later release.
     pub(crate) fn load(storage: &dyn Storage) -> Result<Option<ReplicaState>> {
-        if !storage.list(FOLDER)?.iter().any(|entry| entry.name == NAME) {
+        if !storage.list(FOLDER)?.iter().any(|entry| entry.name == REPLICA_FILE) {
             return Ok(None);
         }
-        let path = format!("{FOLDER}/{NAME}");
+        let path = format!("{FOLDER}/{REPLICA_FILE}");
         let damage = |expected: &str, found: String| {
             let (path, expected) = (storage.display_path(&path), expected.to_owned());
             Error::Damaged { path, offset: 0, expected, found }
@@ -101,7 +99,7 @@ impl ReplicaState {
     pub(crate) fn store(&self, storage: &dyn Storage) -> Result<()> {
         // Plain data to memory: can't fail.
         let content = serde_json::to_vec(self).unwrap_or_default();
-        Ok(journal::replace(storage, NAME, &journal::pack(MAGIC, VERSION, &content))?)
+        Ok(journal::replace(storage, REPLICA_FILE, &journal::pack(MAGIC, VERSION, &content))?)
     }
 
     /// The state of a database without followers.

@@ -4,15 +4,15 @@ use std::time::{Duration, Instant};
 
 use splay_store::storage::Storage;
 
-use super::{
-    FollowerIdentity, JournalEnd, JournalPart, Leader, LeaderState, PartKind, Position, ReplicaState, ReplicationStatus,
-};
-use crate::capture::Capture;
+use super::Capture;
 use crate::error::{Error, Result};
-use crate::journal::{self, Catalog};
+use crate::journal::{self, Catalog, Position};
+use crate::replica::{
+    FollowerIdentity, JournalEnd, JournalPart, Leader, LeaderState, PartKind, ReplicaState, ReplicationStatus,
+};
 
 /// How long a follower waits for more.
-pub(super) const WAIT: Duration = Duration::from_millis(1_000);
+const WAIT: Duration = Duration::from_millis(1_000);
 
 /// Most bytes of one answer: as long as the longest frame, and what stands beside it.
 const BYTES_MAX: usize = journal::FRAME_BYTES_MAX + (1 << 20);

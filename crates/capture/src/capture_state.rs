@@ -5,16 +5,15 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::thread::JoinHandle;
 
-use splay_store::{Database, FollowedRows, ReleasedName};
+use splay_store::{Database, FollowedRows};
 
 use crate::calendar::Calendars;
 use crate::clock::Clock;
-use crate::dedupe::DedupeRules;
+use crate::dedupe_rules::DedupeRules;
 use crate::disk::Disk;
 use crate::error::{Error, Result, is_full};
 use crate::journal::{self, JournalLoss, JournalWriter, Producers};
-use crate::keeper;
-use crate::live::{LiveTable, into_store};
+use crate::live::LiveTable;
 use crate::measure::Meters;
 use crate::queue::Queue;
 use crate::receipt::Receipt;
@@ -24,7 +23,7 @@ use crate::retransmit_guard::RetransmitGuard;
 use crate::settings::CaptureSettings;
 use crate::signal::Signal;
 use crate::status::{Counters, TableStatus};
-use crate::subscribe::Subscribers;
+use crate::subscribers::Subscribers;
 
 /// Upper bound on the setting for the longest batch: a frame of the journal has to hold the rows and the fields before them.
 const BATCH_BYTES_CEILING: usize = journal::FRAME_BYTES_MAX - (1 << 20);
@@ -37,17 +36,17 @@ pub(crate) struct CaptureState {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) receipt: Arc<Receipt>,
     /// By lower-case name.
-    pub(super) tables: RwLock<HashMap<String, Arc<LiveTable>>>,
-    pub(super) meters: Meters,
+    pub(crate) tables: RwLock<HashMap<String, Arc<LiveTable>>>,
+    pub(crate) meters: Meters,
     pub(crate) calendars: Calendars,
-    pub(super) dedupe: Arc<DedupeRules>,
-    pub(super) producers: Arc<Mutex<Producers>>,
-    pub(super) queue: Arc<Queue>,
+    pub(crate) dedupe: Arc<DedupeRules>,
+    pub(crate) producers: Arc<Mutex<Producers>>,
+    pub(crate) queue: Arc<Queue>,
     /// Producers that were asked to send messages again.
-    pub(super) retransmit_guard: Arc<Mutex<RetransmitGuard>>,
+    pub(crate) retransmit_guard: Arc<Mutex<RetransmitGuard>>,
     pub(crate) journal: Arc<Mutex<JournalWriter>>,
     pub(crate) counters: Arc<Counters>,
-    pub(super) subscribers: Arc<Subscribers>,
+    pub(crate) subscribers: Arc<Subscribers>,
     pub(crate) refusals: Refusals,
     pub(crate) disk: Arc<Disk>,
     /// Held while tables are created, given columns, or written down.
@@ -55,20 +54,20 @@ pub(crate) struct CaptureState {
     /// Senders share it from their look at a table until its rows are in the queue. Held alone, before `changing`, while a table loses its name.
     pub(crate) naming: RwLock<()>,
     /// Numbers that were not given, at the start.
-    pub(super) numbers_left_out: Range<u64>,
+    pub(crate) numbers_left_out: Range<u64>,
     /// Losses of the journal that the operator hadn't accepted at the start.
-    pub(super) losses: Vec<JournalLoss>,
-    pub(super) failed: Mutex<Option<Error>>,
+    pub(crate) losses: Vec<JournalLoss>,
+    pub(crate) failed: Mutex<Option<Error>>,
     pub(crate) keeper: Arc<Signal>,
     pub(crate) organiser: Arc<Signal>,
-    pub(super) threads: Mutex<Vec<JoinHandle<()>>>,
+    pub(crate) threads: Mutex<Vec<JoinHandle<()>>>,
     /// The source of journal rows that readers had before capture was opened. It is attached again when capture is closed.
-    pub(super) followed: Mutex<Option<Arc<dyn FollowedRows>>>,
+    pub(crate) followed: Mutex<Option<Arc<dyn FollowedRows>>>,
     /// Followers, and what is known of copies of the database.
     pub(crate) replicas: Arc<Replicas>,
-    pub(super) replica: Mutex<Option<ReplicaState>>,
+    pub(crate) replica: Mutex<Option<ReplicaState>>,
     /// Until capture is closed.
-    pub(super) lock: Mutex<Option<Box<dyn std::fmt::Debug + Send + Sync>>>,
+    pub(crate) lock: Mutex<Option<Box<dyn std::fmt::Debug + Send + Sync>>>,
 }
 
 impl CaptureState {
@@ -107,54 +106,6 @@ impl CaptureState {
         })
     }
 
-    /// Runs a commit that takes a name from a table, behind every batch that was taken for the table before ([`CapturedRows::release_name`]).
-    ///
-    /// 1. The table's rows in memory are written down. Rows may come in.
-    /// 2. Senders wait from here on, until the queue is empty: all that was taken is in memory.
-    /// 3. What came meanwhile is written down. The manifest names the last batch under this name, so that no start takes its rows from the
-    ///    journal for those of another table.
-    /// 4. The commit. From here on there is a table with all its rows, or none; or all rows of the table are under the column's new name, in its
-    ///    files, and batches have the columns that the table has now.
-    ///
-    /// [`CapturedRows::release_name`]: splay_store::CapturedRows::release_name
-    pub(crate) fn release_name(
-        &self,
-        name: ReleasedName<'_>,
-        commit: &mut dyn FnMut() -> splay_store::Result<()>,
-    ) -> splay_store::Result<()> {
-        let table = name.table();
-        if let ReleasedName::Column { column, .. } = name {
-            self.dedupe.refuse_release(table, column)?;
-        }
-        let write_down = || keeper::write_all_down(self, table);
-        write_down()?;
-        let _naming = self.naming.write().unwrap_or_else(PoisonError::into_inner);
-        self.queue.drained().map_err(into_store)?;
-        write_down()?;
-        let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
-        self.check().map_err(into_store)?;
-        commit().inspect_err(|error| {
-            if leaves_unknown(error) {
-                self.fail(error.to_string());
-            }
-        })?;
-        let key = table.to_lowercase();
-        match name {
-            ReleasedName::Table { .. } => {
-                let live = self.tables.write().unwrap_or_else(PoisonError::into_inner).remove(&key);
-                live.iter().for_each(|live| live.retire());
-                self.subscribers.end(table, "the table was dropped or has another name now");
-            }
-            ReleasedName::Column { column, .. } => {
-                // The next batch looks at the columns in any case: a failure to read them now is none of the commit.
-                let live = self.tables.read().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
-                live.iter().for_each(|live| drop(live.refresh_spec()));
-                self.subscribers.end(table, &format!("the column {column:?} has another name now"));
-            }
-        }
-        Ok(())
-    }
-
     /// Makes what was written to the journal durable.
     pub(crate) fn sync_journal(&self) -> Result<()> {
         let synced = self.journal.lock().unwrap_or_else(PoisonError::into_inner).sync();
@@ -164,7 +115,7 @@ impl CaptureState {
         })
     }
 
-    pub(super) fn retransmit_guard(&self) -> MutexGuard<'_, RetransmitGuard> {
+    pub(crate) fn retransmit_guard(&self) -> MutexGuard<'_, RetransmitGuard> {
         self.retransmit_guard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -178,7 +129,7 @@ impl CaptureState {
     }
 
     /// Refuses rows while there is no room for them, on the disk or in memory.
-    pub(super) fn check_room(&self) -> Result<()> {
+    pub(crate) fn check_room(&self) -> Result<()> {
         self.disk.check()?;
         if self.live_bytes() > self.settings.live_bytes_max.saturating_mul(2) {
             self.keeper.wake();
@@ -188,7 +139,7 @@ impl CaptureState {
     }
 
     /// Refuses rows that would give a table too many columns.
-    pub(super) fn check_columns(&self, table: &str, columns: usize) -> Result<()> {
+    pub(crate) fn check_columns(&self, table: &str, columns: usize) -> Result<()> {
         let most = self.settings.columns_max.min(splay_store::COLUMNS_MAX);
         if columns > most {
             return Err(Error::rejected(table, format!("{columns} columns are more than {most} (columns_max)")));
@@ -197,7 +148,7 @@ impl CaptureState {
     }
 
     /// Refuses rows that would make too many tables at once.
-    pub(super) fn check_new_tables(&self, table: &str, tables: usize) -> Result<()> {
+    pub(crate) fn check_new_tables(&self, table: &str, tables: usize) -> Result<()> {
         let most = self.settings.new_tables_max;
         if tables > most {
             let reason = format!("{tables} new tables at once are more than {most} (new_tables_max)");
@@ -207,7 +158,7 @@ impl CaptureState {
     }
 
     /// Refuses rows that would add too many columns at once.
-    pub(super) fn check_new_columns(&self, table: &str, columns: usize) -> Result<()> {
+    pub(crate) fn check_new_columns(&self, table: &str, columns: usize) -> Result<()> {
         let most = self.settings.new_columns_max;
         if columns > most {
             let reason = format!("{columns} new columns at once are more than {most} (new_columns_max)");
@@ -217,7 +168,7 @@ impl CaptureState {
     }
 
     /// Refuses a batch that is too long.
-    pub(super) fn check_length(&self, table: &str, bytes: usize) -> Result<()> {
+    pub(crate) fn check_length(&self, table: &str, bytes: usize) -> Result<()> {
         let most = self.settings.batch_bytes_max.min(BATCH_BYTES_CEILING);
         if bytes > most {
             return Err(Error::rejected(table, format!("a batch of {bytes} bytes is longer than {most}")));
@@ -230,7 +181,7 @@ impl CaptureState {
         self.tables.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
     }
 
-    pub(super) fn table_status(&self, live: &LiveTable) -> TableStatus {
+    pub(crate) fn table_status(&self, live: &LiveTable) -> TableStatus {
         let (size, captured) = (live.size(), live.captured());
         let at = |at: &std::sync::atomic::AtomicI64| {
             Some(at.load(std::sync::atomic::Ordering::Relaxed)).filter(|at| *at != 0)
@@ -257,6 +208,6 @@ impl CaptureState {
 }
 
 /// Whether a failure of the store leaves it unknown what is on disk.
-fn leaves_unknown(error: &splay_store::Error) -> bool {
+pub(crate) fn leaves_unknown(error: &splay_store::Error) -> bool {
     error.leaves_disk_unknown() || matches!(error, splay_store::Error::Poisoned)
 }

@@ -6,10 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use arrow::array::RecordBatch;
 use splay_store::{ColumnType, Database, Dedupe, RowDigest, RowDigests, TableSpec};
 
-use super::settings::DedupeSettings;
 use crate::clock::seconds;
 use crate::error::{Error, Result};
-use crate::settings::CaptureSettings;
+use crate::settings::{CaptureSettings, DedupeSettings};
 use crate::status::{Counter, DedupeStatus};
 
 /// The rules of all tables.
