@@ -16,7 +16,8 @@ use arrow::datatypes::{
     DataType, Decimal128Type, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
 
-use crate::expr::{BinaryOp, Value};
+use crate::binary_op::BinaryOp;
+use crate::value::Value;
 use crate::vector::map_vectorized;
 
 /// The sum, difference or product of whole numbers of one type, or the quotient or remainder by a constant. `None` for other operations and types, for

@@ -15,9 +15,10 @@ use arrow::datatypes::Int32Type;
 use arrow::error::ArrowError;
 
 use crate::compress::{self, SLACK_BYTES, append};
+use crate::dictionaries::concat_arrays;
 use crate::error::Result;
 use crate::filter_mask::FilterMask;
-use crate::frame::concat_arrays;
+use crate::value::Value;
 
 /// A part of a column and the mask of the rows to keep; without a mask all are kept.
 pub(crate) type MaskedPart<'a> = (&'a ArrayRef, Option<&'a FilterMask>);
@@ -240,6 +241,21 @@ impl BitWriter {
 
     fn finish(self) -> BooleanBuffer {
         BooleanBuffer::new(Buffer::from_vec(self.words), 0, self.bits)
+    }
+}
+
+impl FilterMask {
+    /// The kept rows of a column that is as long as the mask.
+    pub fn filter(&self, column: &ArrayRef) -> Result<ArrayRef> {
+        kept_rows(&[(column, Some(self))])
+    }
+
+    /// Filters a column or a constant.
+    pub fn filter_value(&self, value: Value) -> Result<Value> {
+        Ok(match value {
+            Value::Array(array) => Value::Array(self.filter(&array)?),
+            scalar => scalar,
+        })
     }
 }
 

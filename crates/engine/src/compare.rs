@@ -11,8 +11,9 @@ use arrow::array::{Array, ArrayRef, BooleanArray};
 use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer};
 use arrow::datatypes::ArrowNativeType;
 
-use crate::expr::{BinaryOp, Value};
+use crate::binary_op::BinaryOp;
 use crate::natives::{natives, with_native};
+use crate::value::Value;
 use crate::vector::vectorized;
 
 /// Values whose comparisons become a word.

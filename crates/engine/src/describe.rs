@@ -5,7 +5,8 @@ use std::fmt::{Display, Formatter, Result};
 use arrow::datatypes::DataType;
 
 use crate::aggregate::{Aggregate, Key};
-use crate::plan::{Bound, Plan, Scan};
+use crate::plan::Plan;
+use crate::scan::{Bound, Scan};
 use crate::steps::StepCosts;
 
 impl Display for Plan {

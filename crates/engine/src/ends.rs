@@ -8,11 +8,12 @@ use arrow::datatypes::DataType;
 use splay_store::{Bounds, Partition};
 
 use crate::error::Result;
+use crate::execution_context::ExecutionContext;
 use crate::expr::Expr;
 use crate::frame::{Frame, SortKey};
-use crate::plan::{Plan, Scan};
+use crate::plan::Plan;
 use crate::rows::rows;
-use crate::run::{ExecutionContext, find_covers, narrowed, table};
+use crate::scan::{Scan, find_covers, narrowed, table};
 use crate::table::{Cover, Ends, RowSelection, count, distance, find, find_by_time, time_at_end};
 use crate::window::WindowCall;
 

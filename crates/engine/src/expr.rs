@@ -5,31 +5,33 @@
 //! which is above all numbers, nulls follow SQL. These are DataFusion's rules, so a statement gives the same rows
 //! whichever way it runs.
 
+mod choice;
+pub(crate) mod codes;
+pub(crate) mod per_stretch;
+mod per_text;
+
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use arrow::array::{
-    Array, ArrayRef, AsArray, BooleanArray, Datum, DictionaryArray, Int32Array, Scalar, StringArray, new_null_array,
-};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, DictionaryArray, Int32Array, StringArray};
 use arrow::buffer::{BooleanBuffer, NullBuffer};
-use arrow::compute::kernels::{boolean, cmp, numeric};
+use arrow::compute::kernels::{boolean, numeric};
 use arrow::compute::{CastOptions, cast_with_options, is_not_null, is_null};
 use arrow::datatypes::DataType;
 
-use crate::arithmetic;
-use crate::choice::Choice;
-use crate::codes::{self, TextResults};
-use crate::compare;
+use crate::binary_op::BinaryOp;
 use crate::error::{Error, Result};
 use crate::filter_mask::FilterMask;
 use crate::lookup::LookupTable;
 use crate::number_calls;
 use crate::own_type::{OwnComparison, own_comparison};
-use crate::per_stretch::{ROWS_MIN as STRETCHES_ROWS_MIN, over_stretches};
-use crate::per_text::over_recurring_texts;
-use crate::shift::shifted;
+use crate::value::Value;
 use crate::value_list::ValueList;
 use crate::widen::widen;
+use choice::Choice;
+use codes::TextResults;
+use per_stretch::{ROWS_MIN as STRETCHES_ROWS_MIN, over_stretches};
+use per_text::over_recurring_texts;
 
 /// An expression. Column numbers are positions in the input, constant numbers positions among the bound constants.
 #[derive(Debug, Clone)]
@@ -70,37 +72,6 @@ pub enum Expr {
     Call(Arc<dyn ScalarFunction>, Vec<Expr>),
 }
 
-/// Operations on two values.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum BinaryOp {
-    /// Sum; an error if a whole number overflows.
-    Add,
-    /// Difference, likewise.
-    Subtract,
-    /// Product, likewise.
-    Multiply,
-    /// Quotient.
-    Divide,
-    /// Remainder.
-    Remainder,
-    /// Equal.
-    Equal,
-    /// Not equal.
-    NotEqual,
-    /// Less.
-    Less,
-    /// Less or equal.
-    LessOrEqual,
-    /// Greater.
-    Greater,
-    /// Greater or equal.
-    GreaterOrEqual,
-    /// Logical and, with SQL's nulls.
-    And,
-    /// Logical or, with SQL's nulls.
-    Or,
-}
-
 /// A function from outside the engine: each row of the result depends on that row of the arguments alone.
 pub trait ScalarFunction: Debug + Send + Sync {
     /// Its name.
@@ -117,15 +88,6 @@ pub trait ScalarFunction: Debug + Send + Sync {
     fn grain(&self, _arguments: &[Option<&ArrayRef>]) -> Option<i64> {
         None
     }
-}
-
-/// Values of a chunk.
-#[derive(Debug, Clone)]
-pub enum Value {
-    /// An array with a value for each row.
-    Array(ArrayRef),
-    /// An array of one value, which holds for all rows.
-    Scalar(ArrayRef),
 }
 
 /// The columns that an expression reads.
@@ -170,45 +132,6 @@ impl Columns for EvaluatedColumns {
     }
 }
 
-impl Value {
-    /// The values as an array of `rows` rows.
-    ///
-    /// # Errors
-    /// [`Error::Arrow`].
-    pub fn into_array(self, rows: usize) -> Result<ArrayRef> {
-        match self {
-            Value::Array(array) => Ok(array),
-            Value::Scalar(one) if *one.data_type() == DataType::Null => Ok(new_null_array(&DataType::Null, rows)),
-            Value::Scalar(one) => {
-                let zeros = arrow::array::UInt32Array::from(vec![0; rows]);
-                Ok(arrow::compute::take(&one, &zeros, None)?)
-            }
-        }
-    }
-
-    /// Type of the values.
-    #[must_use]
-    pub fn data_type(&self) -> &DataType {
-        match self {
-            Value::Array(array) | Value::Scalar(array) => array.data_type(),
-        }
-    }
-
-    pub(crate) fn with_datum<T>(&self, use_it: impl FnOnce(&dyn Datum) -> T) -> T {
-        match self {
-            Value::Array(array) => use_it(array),
-            Value::Scalar(one) => use_it(&Scalar::new(Arc::clone(one))),
-        }
-    }
-
-    fn map(&self, apply: impl FnOnce(&ArrayRef) -> Result<ArrayRef>) -> Result<Value> {
-        Ok(match self {
-            Value::Array(array) => Value::Array(apply(array)?),
-            Value::Scalar(one) => Value::Scalar(apply(one)?),
-        })
-    }
-}
-
 impl Expr {
     /// Its values for the rows of `columns`.
     pub(crate) fn evaluate(&self, columns: &dyn Columns, constants: &[ArrayRef]) -> Result<Value> {
@@ -219,7 +142,7 @@ impl Expr {
                 (Expr::Cast(value, wide), Expr::Constant(constant)) => {
                     compare(*op, value, wide, *constant, columns, constants)
                 }
-                (Expr::Constant(constant), Expr::Cast(value, wide)) if op.comparison().is_some() => {
+                (Expr::Constant(constant), Expr::Cast(value, wide)) if op.is_comparison() => {
                     compare(op.swapped(), value, wide, *constant, columns, constants)
                 }
                 _ => op.apply(&left.evaluate(columns, constants)?, &right.evaluate(columns, constants)?),
@@ -480,70 +403,6 @@ impl Expr {
     }
 }
 
-impl BinaryOp {
-    /// The comparison for which `b swapped a` equals `a op b`.
-    #[must_use]
-    pub fn swapped(self) -> BinaryOp {
-        match self {
-            BinaryOp::Less => BinaryOp::Greater,
-            BinaryOp::LessOrEqual => BinaryOp::GreaterOrEqual,
-            BinaryOp::Greater => BinaryOp::Less,
-            BinaryOp::GreaterOrEqual => BinaryOp::LessOrEqual,
-            other => other,
-        }
-    }
-
-    pub(crate) fn apply(self, left: &Value, right: &Value) -> Result<Value> {
-        if let (BinaryOp::Add | BinaryOp::Subtract, Some(moved)) =
-            (self, shifted(left, right, self == BinaryOp::Subtract))
-        {
-            return Ok(moved);
-        }
-        let both_scalar = matches!((left, right), (Value::Scalar(_), Value::Scalar(_)));
-        let result = match self.comparison() {
-            Some(comparison) => match compare::numbers(self, left, right) {
-                Some(compared) => compared,
-                None => Arc::new(left.with_datum(|l| right.with_datum(|r| comparison(l, r)))?),
-            },
-            None => {
-                match arithmetic::whole_numbers(self, left, right).or_else(|| arithmetic::decimals(self, left, right)) {
-                    Some(computed) => computed,
-                    None => left.with_datum(|l| right.with_datum(|r| self.kernel(l, r, left, right)))?,
-                }
-            }
-        };
-        Ok(if both_scalar { Value::Scalar(result) } else { Value::Array(result) })
-    }
-
-    /// Whether it compares two values.
-    pub(crate) fn is_comparison(self) -> bool {
-        self.comparison().is_some()
-    }
-
-    fn comparison(self) -> Option<Comparison> {
-        Some(match self {
-            BinaryOp::Equal => cmp::eq,
-            BinaryOp::NotEqual => cmp::neq,
-            BinaryOp::Less => cmp::lt,
-            BinaryOp::LessOrEqual => cmp::lt_eq,
-            BinaryOp::Greater => cmp::gt,
-            BinaryOp::GreaterOrEqual => cmp::gt_eq,
-            _ => return None,
-        })
-    }
-
-    fn kernel(self, l: &dyn Datum, r: &dyn Datum, left: &Value, right: &Value) -> Result<ArrayRef> {
-        match self {
-            BinaryOp::Add => Ok(numeric::add(l, r)?),
-            BinaryOp::Subtract => Ok(numeric::sub(l, r)?),
-            BinaryOp::Multiply => Ok(numeric::mul(l, r)?),
-            BinaryOp::Divide => Ok(numeric::div(l, r)?),
-            BinaryOp::Remainder => Ok(numeric::rem(l, r)?),
-            op => logical(op, left, right),
-        }
-    }
-}
-
 /// Arithmetic on a widened value, or a comparison with a constant, in the value's own type if possible.
 fn compare(
     op: BinaryOp,
@@ -580,30 +439,4 @@ fn wide_of(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
         Some(wide) => Ok(wide),
         None => Ok(cast_with_options(array, to, &options)?),
     }
-}
-
-type Comparison = fn(&dyn Datum, &dyn Datum) -> Result<BooleanArray, arrow::error::ArrowError>;
-
-/// The rows for which a condition is true; null isn't true.
-pub(crate) fn holds(condition: &ArrayRef) -> Result<BooleanArray> {
-    let Some(mask) = condition.as_boolean_opt() else {
-        return Err(Error::Unsupported(format!("a condition of type {}", condition.data_type())));
-    };
-    Ok(if mask.null_count() > 0 { arrow::compute::prep_null_mask_filter(mask) } else { mask.clone() })
-}
-
-/// Logical operations, for which Arrow has no scalars.
-fn logical(op: BinaryOp, left: &Value, right: &Value) -> Result<ArrayRef> {
-    let rows = match (left, right) {
-        (Value::Array(array), _) | (_, Value::Array(array)) => array.len(),
-        _ => 1,
-    };
-    let (left, right) = (left.clone().into_array(rows)?, right.clone().into_array(rows)?);
-    let (Some(left), Some(right)) = (left.as_boolean_opt(), right.as_boolean_opt()) else {
-        return Err(Error::Unsupported("a logical operation on values that aren't true or false".to_owned()));
-    };
-    Ok(Arc::new(match op {
-        BinaryOp::And => boolean::and_kleene(left, right)?,
-        _ => boolean::or_kleene(left, right)?,
-    }))
 }

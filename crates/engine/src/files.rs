@@ -15,13 +15,14 @@ use arrow::compute::{cast, concat};
 use arrow::datatypes::DataType;
 use splay_store::{FileSlice, FilesInPlace, one_nan};
 
+use crate::binary_op::BinaryOp;
 use crate::error::{Error, Result};
-use crate::expr::{BinaryOp, Expr};
+use crate::execution_context::ExecutionContext;
+use crate::expr::Expr;
 use crate::frame::Frame;
 use crate::parallel::each;
-use crate::plan::FileScan;
 use crate::reads::value_bytes;
-use crate::run::ExecutionContext;
+use crate::scan::FileScan;
 
 /// Bytes of a text that a file doesn't tell the length of.
 const TEXT_BYTES: u64 = 16;

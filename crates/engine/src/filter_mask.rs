@@ -4,13 +4,9 @@
 use std::ops::Range;
 use std::sync::OnceLock;
 
-use arrow::array::{ArrayRef, BooleanArray};
+use arrow::array::BooleanArray;
 use arrow::buffer::BooleanBuffer;
 use arrow::compute::{FilterBuilder, FilterPredicate};
-
-use crate::compact::kept_rows;
-use crate::error::Result;
-use crate::expr::Value;
 
 /// A mask that filters the rows of columns.
 #[derive(Debug)]
@@ -58,19 +54,6 @@ impl FilterMask {
     /// The mask as a predicate of Arrow's filter kernel.
     pub fn arrow(&self) -> &FilterPredicate {
         self.arrow.get_or_init(|| FilterBuilder::new(&self.mask).optimize().build())
-    }
-
-    /// The kept rows of a column that is as long as the mask.
-    pub fn filter(&self, column: &ArrayRef) -> Result<ArrayRef> {
-        kept_rows(&[(column, Some(self))])
-    }
-
-    /// Filters a column or a constant.
-    pub fn filter_value(&self, value: Value) -> Result<Value> {
-        Ok(match value {
-            Value::Array(array) => Value::Array(self.filter(&array)?),
-            scalar => scalar,
-        })
     }
 }
 

@@ -15,8 +15,8 @@ use arrow::compute::{interleave, take};
 use arrow::datatypes::{DataType, Int32Type};
 use splay_store::RowList;
 
+use crate::dictionaries::{concat_arrays, one_dictionary};
 use crate::error::Result;
-use crate::frame::{concat_arrays, one_dictionary};
 
 /// The position that stands for a missing row.
 pub(crate) const NOTHING: u64 = u64::MAX;

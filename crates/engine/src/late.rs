@@ -19,9 +19,9 @@ use arrow::datatypes::{DataType, UInt32Type};
 use splay_store::{RowList, Segment, TableSpec};
 
 use crate::compact::{MaskedPart, kept_rows};
+use crate::dictionaries::{concat_arrays, one_dictionary};
 use crate::error::Result;
 use crate::filter_mask::FilterMask;
-use crate::frame::{concat_arrays, one_dictionary};
 use crate::gather::interleaved_codes;
 
 /// Average rows of a run from which on runs are taken one by one and concatenated.

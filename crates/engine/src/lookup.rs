@@ -3,6 +3,8 @@
 //! The table's columns are constants that each run supplies. Keys must be unique, because a lookup gives at most one
 //! row: a table with a duplicate key is refused, and the statement runs by another plan.
 
+mod packed_keys;
+
 use std::hash::BuildHasher;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -13,17 +15,17 @@ use arrow::datatypes::{DataType, Int32Type, TimeUnit, UInt32Type};
 use hashbrown::DefaultHashBuilder;
 use hashbrown::hash_table::{Entry, HashTable};
 
-use crate::aggregate::words_of;
+use crate::binary_op::BinaryOp;
 use crate::error::{Error, Result};
-use crate::expr::{BinaryOp, Value, holds};
-use crate::packed_keys::RowsByKeys;
+use crate::key_words::words_of;
+use crate::operators::holds;
 use crate::parallel;
 use crate::per_run::PerRun;
-use crate::rows_by_word::RowsByWord;
+use crate::rows_by_word::{MISSING, RowsByWord};
 use crate::translations::numbers_in;
+use crate::value::Value;
 
-/// Stands for the row of a key that has none.
-pub(crate) const MISSING: u32 = u32::MAX;
+use packed_keys::RowsByKeys;
 
 /// Finds rows by a unique key of one or several columns.
 #[derive(Debug)]
@@ -39,7 +41,7 @@ pub struct LookupTable {
 
 /// The rows by key. A null key is never found.
 #[derive(Debug)]
-pub(crate) enum Rows {
+enum Rows {
     Texts(RowsByText),
     Words(DataType, RowsByWord),
     /// By several columns.
@@ -429,7 +431,7 @@ fn valid(keys: &ArrayRef, mut rows: Vec<u32>) -> Vec<u32> {
 }
 
 /// A type without its time zone: instants are equal whatever it is.
-pub(crate) fn plain(data_type: &DataType) -> DataType {
+fn plain(data_type: &DataType) -> DataType {
     match data_type {
         DataType::Timestamp(unit, _) => DataType::Timestamp(*unit, None),
         other => other.clone(),

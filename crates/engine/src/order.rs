@@ -21,11 +21,12 @@ use arrow::datatypes::{
 };
 use arrow::row::{RowConverter, SortField};
 
-use crate::aggregate::{Texts, TotalOrder};
 use crate::error::{Error, Result};
 use crate::natives::natives;
 use crate::parallel;
 use crate::text_sort::{Alike, TextSort};
+use crate::texts::Texts;
+use crate::total_order::TotalOrder;
 
 /// The row numbers in sorted order, tied rows in their old order; `None` if the rows are sorted already. With `fetch` only the first
 /// that many.

@@ -14,8 +14,8 @@ use arrow::datatypes::{
     UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
 
+use crate::binary_op::BinaryOp;
 use crate::error::Result;
-use crate::expr::BinaryOp;
 
 /// A comparison of a widened value with a constant, restated for the value in its own type.
 #[derive(Debug, Clone)]
@@ -259,7 +259,8 @@ mod tests {
     use arrow::compute::cast;
 
     use super::*;
-    use crate::expr::{EvaluatedColumns, Expr, Value};
+    use crate::expr::{EvaluatedColumns, Expr};
+    use crate::value::Value;
 
     const OPS: [BinaryOp; 6] = [
         BinaryOp::Equal,

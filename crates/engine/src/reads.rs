@@ -13,8 +13,7 @@ use splay_store::{SelectionStats, TableSnapshot};
 use crate::error::{Error, Result};
 use crate::frame::Frame;
 use crate::late::FrameColumn;
-use crate::plan::Plan;
-use crate::steps::{StepCost, StepCosts, memory_bytes};
+use crate::steps::{StepCost, StepCosts, StepId, memory_bytes};
 
 /// Bytes that plans assume for a text or a list.
 const VALUE_BYTES: usize = 16;
@@ -56,11 +55,11 @@ impl Reads {
     }
 
     /// Records the cost of a step that began at `start` and produced these rows.
-    pub(crate) fn add_step(&self, plan: &Plan, start: Instant, output: &[Frame]) {
+    pub(crate) fn add_step(&self, step: StepId, start: Instant, output: &[Frame]) {
         let memory_bytes = self.mapped.as_ref().map(|mapped| memory_bytes(output, mapped));
         let rows = output.iter().map(|frame| frame.len() as u64).sum();
         let cost = StepCost { rows, elapsed: start.elapsed(), memory_bytes };
-        self.steps.lock().unwrap_or_else(PoisonError::into_inner).add(plan, cost);
+        self.steps.lock().unwrap_or_else(PoisonError::into_inner).add(step, cost);
     }
 
     pub(crate) fn add_scan(&self, stats: SelectionStats) {

@@ -8,23 +8,21 @@ use arrow::array::{Array, ArrayRef};
 use arrow::datatypes::DataType;
 use splay_store::{TableSnapshot, TableSpec, Tier};
 
-use crate::codes::{TextResults, condition};
 use crate::error::{Error, Result};
-use crate::expr::{Columns, EvaluatedColumns, Expr, Value};
+use crate::execution_context::{ExecutionContext, check_memory};
+use crate::expr::codes::{TextResults, condition};
+use crate::expr::{Columns, EvaluatedColumns, Expr};
 use crate::filter_mask::FilterMask;
-use crate::frame::Frame;
+use crate::frame::{BLOCK_ROWS_MAX, Frame};
 use crate::late::{ColumnPart as LatePart, FrameColumn, LateColumn, RowChoice};
 use crate::parallel;
-use crate::plan::Scan;
 use crate::reads::{Reads, column_bytes};
-use crate::run::{ExecutionContext, check_memory, table};
+use crate::scan::{Scan, table};
 use crate::stop::Stop;
 use crate::table::{
     Block, Cover, CoverColumns, JoinedPieces, PIECE_ROWS, Prefetch, PrefetchPart, date_position, deal, is_short,
 };
-
-/// Rows that are evaluated at once.
-pub(crate) const BLOCK_ROWS_MAX: usize = 65_536;
+use crate::value::Value;
 
 /// Most blocks that are read as a batch in search of the first rows that pass a filter.
 const BLOCKS_AT_ONCE_MAX: usize = 64;

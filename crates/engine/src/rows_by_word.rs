@@ -17,9 +17,11 @@ use hashbrown::DefaultHashBuilder;
 
 use crate::error::{Error, Result};
 use crate::hashed::hash;
-use crate::lookup::MISSING;
 use crate::parallel;
 use crate::word_units::Units;
+
+/// Stands for the row of a key that has none.
+pub(crate) const MISSING: u32 = u32::MAX;
 
 /// Places for each word up to which rows are found by place.
 const PLACES_OF_WORD_MAX: usize = 4;

@@ -1,52 +1,35 @@
 //! Runs a tick plan over snapshots of its tables.
 
+mod first;
+
 use std::sync::Arc;
 use std::time::Instant;
 
 use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array, new_empty_array};
 use arrow::compute::{concat, take};
-use arrow::datatypes::{DataType, SchemaRef};
-use splay_store::{FilesInPlace, TableSnapshot};
+use arrow::datatypes::SchemaRef;
 
 use crate::aggregate::{Aggregate, Key, TableAggregate, needs_symbols, over_frames as aggregated, over_table};
 use crate::ends::{ends, ends_of_symbols};
 use crate::error::{Error, Result};
+use crate::execution_context::ExecutionContext;
 use crate::expr::Expr;
 use crate::files::file_frames;
-use crate::first::first_frames;
-use crate::frame::{Frame, SortKey, in_pieces};
+use crate::frame::{Frame, SortKey};
+use crate::frame_steps::{check_whole, in_blocks, in_parts, over_frames, whole};
 use crate::join::{join, join_by_keys, window_join};
 use crate::late::FrameColumn;
 use crate::parallel;
-use crate::plan::{Plan, Scan};
-use crate::reads::Reads;
-use crate::rows::{BLOCK_ROWS_MAX, rows};
-use crate::stop::Stop;
-use crate::table::{Cover, End, RowSelection, count, find, find_end, narrow};
+use crate::plan::Plan;
+use crate::rows::rows;
+use crate::scan::{Scan, covers, find_covers, table};
+use crate::table::{End, find_end};
 use crate::unnest::unnest;
 use crate::window::windows;
+use first::first_frames;
 
 /// Values that can be copied in about the time that examining a row takes.
 const VALUES_OF_ROW: usize = 4;
-
-/// The tables, constants and limits with which a plan runs.
-#[derive(Debug)]
-pub struct ExecutionContext<'a> {
-    /// The tables, by their number in the plan.
-    pub tables: &'a [TableSnapshot],
-    /// The files that are no tables, by their number in the plan.
-    pub files: &'a [Arc<dyn FilesInPlace>],
-    /// The constants, by their number in the plan, each an array of one value.
-    pub constants: &'a [ArrayRef],
-    /// Most threads.
-    pub threads: usize,
-    /// Memory limit of rows, in bytes.
-    pub memory_bytes: usize,
-    /// Tells whether the statement was cancelled.
-    pub stop: Stop<'a>,
-    /// Counts what is read.
-    pub reads: Reads,
-}
 
 /// Runs a plan.
 ///
@@ -116,7 +99,7 @@ fn take_out(frames: &[Frame], context: &ExecutionContext<'_>) -> Result<()> {
 pub(crate) fn frames(plan: &Plan, context: &ExecutionContext<'_>) -> Result<Vec<Frame>> {
     let start = Instant::now();
     let output = output_frames(plan, context)?;
-    context.reads.add_step(plan, start, &output);
+    context.reads.add_step(plan.step_id(), start, &output);
     Ok(output)
 }
 
@@ -124,7 +107,7 @@ pub(crate) fn frames(plan: &Plan, context: &ExecutionContext<'_>) -> Result<Vec<
 fn frame(plan: &Plan, context: &ExecutionContext<'_>) -> Result<Frame> {
     let start = Instant::now();
     let output = output_frame(plan, context)?;
-    context.reads.add_step(plan, start, std::slice::from_ref(&output));
+    context.reads.add_step(plan.step_id(), start, std::slice::from_ref(&output));
     Ok(output)
 }
 
@@ -150,7 +133,7 @@ fn output_frames(plan: &Plan, context: &ExecutionContext<'_>) -> Result<Vec<Fram
         Plan::Filter { input, predicate } if let Plan::Files(scan) = &**input => {
             let start = Instant::now();
             let rows = file_frames(scan, Some(predicate), usize::MAX, context)?;
-            context.reads.add_step(input, start, &rows);
+            context.reads.add_step(input.step_id(), start, &rows);
             over_input(plan, rows, context)
         }
         Plan::Cross { input, columns } => cross(&frames(input, context)?, columns, context),
@@ -258,51 +241,6 @@ fn output_frame(plan: &Plan, context: &ExecutionContext<'_>) -> Result<Frame> {
     }
 }
 
-/// Concatenates frames.
-pub(crate) fn whole(frames: Vec<Frame>, context: &ExecutionContext<'_>) -> Result<Frame> {
-    let types = check_whole(&frames, context, false)?;
-    Frame::concat_by(frames, &types, context.threads)
-}
-
-/// The columns' types. Refuses frames whose concatenation would take too much memory: of all columns, or only of those that aren't gathered late.
-fn check_whole(frames: &[Frame], context: &ExecutionContext<'_>, copies_all: bool) -> Result<Vec<DataType>> {
-    let types: Vec<DataType> = match frames.first() {
-        Some(frame) => frame.types().cloned().collect(),
-        None => return Err(Error::Unsupported("rows of which there are none".to_owned())),
-    };
-    if frames.len() > 1 {
-        let rows = frames.iter().map(Frame::len).sum();
-        let is_late = |place: usize| frames.iter().all(|frame| matches!(frame.columns()[place], FrameColumn::Late(_)));
-        // A column that is gathered late costs a row number for each row.
-        let copied = types.iter().enumerate().filter(|(place, _)| copies_all || !is_late(*place)).map(|(_, of)| of);
-        check_memory(rows, copied.chain([&DataType::UInt32]), context.memory_bytes / 2)?;
-    }
-    Ok(types)
-}
-
-/// Slices frames into blocks.
-pub(crate) fn in_blocks(frames: &[Frame]) -> Vec<Frame> {
-    in_pieces(frames, BLOCK_ROWS_MAX)
-}
-
-/// Applies a step to each frame, by several threads if that pays.
-pub(crate) fn over_frames(
-    frames: Vec<Frame>,
-    context: &ExecutionContext<'_>,
-    step: impl Fn(Frame) -> Result<Frame> + Send + Sync,
-) -> Result<Vec<Frame>> {
-    let rows: usize = frames.iter().map(Frame::len).sum();
-    let threads = parallel::threads_for(rows, 0, context.threads);
-    let stop = context.stop;
-    parallel::each(frames.len(), threads, |number| stop.check().and_then(|()| step(frames[number].clone())))
-}
-
-/// The rows of some frames in parts, of which each thread has one if they are many.
-pub(crate) fn in_parts(frames: &[Frame], context: &ExecutionContext<'_>) -> Vec<Frame> {
-    let rows: usize = frames.iter().map(Frame::len).sum();
-    in_pieces(frames, rows.div_ceil(parallel::threads_for(rows, 0, context.threads)))
-}
-
 /// The first rows in an order: the first ones of each part, and then the first of these.
 fn first_of(frames: Vec<Frame>, keys: &[SortKey], fetch: usize, context: &ExecutionContext<'_>) -> Result<Frame> {
     let constants = context.constants;
@@ -351,11 +289,6 @@ fn of_columns(columns: Vec<ArrayRef>) -> Frame {
     Frame::new(columns, rows)
 }
 
-/// The table that a scan reads.
-pub(crate) fn table<'a>(scan: &Scan, context: &ExecutionContext<'a>) -> Result<&'a TableSnapshot> {
-    context.tables.get(scan.table).ok_or_else(|| Error::Unsupported("a table that isn't there".to_owned()))
-}
-
 /// The end of the rows (first or last) that answers all aggregates by itself, and whether the order is that of time.
 fn picked_end(keys: &[Key], aggregates: &[Aggregate], scan: &Scan) -> Option<(End, bool)> {
     let of_all = |aggregate: &Aggregate| aggregate.filter.is_none() && aggregate.pivot.is_none();
@@ -366,46 +299,4 @@ fn picked_end(keys: &[Key], aggregates: &[Aggregate], scan: &Scan) -> Option<(En
     let (last, by_time) = picks.next()??;
     let end = if last { End::Last } else { End::First };
     picks.all(|pick| pick == Some((last, by_time))).then_some((end, by_time))
-}
-
-/// The selected rows of a table, counted.
-pub(crate) fn covers(scan: &Scan, by_symbol: bool, context: &ExecutionContext<'_>) -> Result<Vec<Cover>> {
-    find_covers(scan, context, |snapshot, selection| find(snapshot, selection, by_symbol, context.threads))
-}
-
-/// Covers without the blocks whose summaries rule a scan's filter out.
-pub(crate) fn narrowed(
-    scan: &Scan,
-    snapshot: &TableSnapshot,
-    covers: Vec<Cover>,
-    context: &ExecutionContext<'_>,
-) -> Result<Vec<Cover>> {
-    match &scan.predicate {
-        Some(predicate) => narrow(snapshot, covers, predicate, context.constants),
-        None => Ok(covers),
-    }
-}
-
-pub(crate) fn find_covers(
-    scan: &Scan,
-    context: &ExecutionContext<'_>,
-    find: impl FnOnce(&TableSnapshot, &RowSelection) -> Result<Vec<Cover>>,
-) -> Result<Vec<Cover>> {
-    let snapshot = table(scan, context)?;
-    let covers = match scan.selection(context.constants)? {
-        Some(selection) => find(snapshot, &selection)?,
-        None => Vec::new(),
-    };
-    let covers = narrowed(scan, snapshot, covers, context)?;
-    let stats = count(snapshot, &covers)?;
-    context.stop.expect_rows(stats.rows.selected);
-    context.reads.add_scan(stats);
-    Ok(covers)
-}
-
-/// Refuses rows of columns that would take too much memory.
-pub(crate) fn check_memory<'a>(rows: usize, types: impl Iterator<Item = &'a DataType>, limit: usize) -> Result<()> {
-    let width: usize = types.map(|data_type| data_type.primitive_width().unwrap_or(16)).sum();
-    let needed = rows.saturating_mul(width);
-    if needed > limit { Err(Error::Memory { needed, limit }) } else { Ok(()) }
 }

@@ -10,7 +10,7 @@ use arrow::datatypes::{
 };
 use splay_store::CivilDate;
 
-use crate::expr::Value;
+use crate::value::Value;
 
 /// Nanoseconds of a day of UTC.
 pub(crate) const DAY: i64 = 86_400_000_000_000;

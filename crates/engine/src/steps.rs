@@ -1,7 +1,7 @@
 //! The cost of each step of a plan that ran.
 //!
 //! - A step is identified by its address: a plan doesn't move while it runs, nor while the statement that it belongs to is cached.
-//! - A step's time includes that of its inputs; [`StepCosts::own`] subtracts it.
+//! - A step's time includes that of its inputs; `StepCosts::own` subtracts it.
 //! - Memory counts each buffer of a step's rows once, and none that lies in a mapped file. It is measured only on request, because
 //!   that visits each column of each piece of rows.
 
@@ -13,7 +13,6 @@ use arrow::array::ArrayData;
 
 use crate::frame::Frame;
 use crate::late::FrameColumn;
-use crate::plan::Plan;
 
 /// The cost of one step of a plan.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -26,42 +25,31 @@ pub struct StepCost {
     pub memory_bytes: Option<u64>,
 }
 
+/// Identifies a step of a plan, by its address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct StepId(usize);
+
+impl StepId {
+    pub(crate) fn at(address: usize) -> StepId {
+        StepId(address)
+    }
+}
+
 /// The costs of the steps of plans.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StepCosts {
-    costs: Vec<(usize, StepCost)>,
+    costs: Vec<(StepId, StepCost)>,
 }
 
 impl StepCosts {
-    pub(crate) fn add(&mut self, plan: &Plan, cost: StepCost) {
-        self.costs.push((address(plan), cost));
+    pub(crate) fn add(&mut self, step: StepId, cost: StepCost) {
+        self.costs.push((step, cost));
     }
 
     /// The cost of a step; `None` if another step did its work.
-    #[must_use]
-    pub fn of(&self, plan: &Plan) -> Option<StepCost> {
-        let step = address(plan);
+    pub(crate) fn get(&self, step: StepId) -> Option<StepCost> {
         self.costs.iter().find(|(other, _)| *other == step).map(|(_, cost)| *cost)
     }
-
-    /// A step's own duration, without its inputs.
-    #[must_use]
-    pub fn own(&self, plan: &Plan) -> Option<Duration> {
-        let inputs = plan.inputs().iter().filter_map(|input| self.of(input)).map(|cost| cost.elapsed);
-        self.of(plan).map(|cost| cost.elapsed.saturating_sub(inputs.sum()))
-    }
-
-    /// Most bytes that the rows of a step and of its inputs took together; 0 if that wasn't measured.
-    #[must_use]
-    pub fn peak_memory_bytes(&self, plan: &Plan) -> u64 {
-        let bytes = |step: &Plan| self.of(step).and_then(|cost| cost.memory_bytes).unwrap_or(0);
-        let here = bytes(plan) + plan.inputs().iter().map(bytes).sum::<u64>();
-        plan.inputs().iter().map(|input| self.peak_memory_bytes(input)).fold(here, u64::max)
-    }
-}
-
-fn address(plan: &Plan) -> usize {
-    std::ptr::from_ref(plan) as usize
 }
 
 /// The size of frames in bytes: each buffer once, without those in `mapped`, whose ranges are ascending.

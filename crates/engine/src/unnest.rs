@@ -11,10 +11,11 @@ use arrow::compute::take;
 use arrow::datatypes::DataType;
 
 use crate::error::{Error, Result};
+use crate::execution_context::ExecutionContext;
 use crate::frame::Frame;
+use crate::frame_steps::{in_blocks, over_frames};
 use crate::late::FrameColumn;
 use crate::row_count::RowCount;
-use crate::run::{ExecutionContext, in_blocks, over_frames};
 
 /// Approximate size of a value in bytes.
 const VALUE_BYTES: usize = 16;

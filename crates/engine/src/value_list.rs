@@ -16,13 +16,12 @@ use arrow::compute::take;
 use arrow::datatypes::{DataType, Decimal128Type, Int32Type, IntervalUnit, TimeUnit};
 use hashbrown::HashSet;
 
-use crate::aggregate::words_of;
 use crate::compare;
 use crate::error::{Error, Result};
-use crate::lookup::MISSING;
+use crate::key_words::words_of;
 use crate::own_type::own_list;
 use crate::per_run::PerRun;
-use crate::rows_by_word::RowsByWord;
+use crate::rows_by_word::{MISSING, RowsByWord};
 use crate::word_units::Units;
 
 /// Number of values up to which a list is searched linearly.

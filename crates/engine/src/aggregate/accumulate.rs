@@ -13,13 +13,13 @@ use super::distinct::DistinctCount;
 use super::external::External;
 use super::extremes::extreme;
 use super::group_slots::{GroupSlots, kept_of_runs};
-use super::kernels;
 use super::list::Lists;
 use super::pivot::PivotCells;
 use super::spread::{Median, PairStatistic, Variance};
 use super::{Aggregate, AggregateFunction};
 use crate::error::{Error, Result};
 use crate::natives::{array_of, natives, with_native};
+use crate::sums;
 use crate::vector::vectorized;
 
 /// Rows that stand together and belong to one group.
@@ -323,7 +323,7 @@ impl Accumulator for FloatSum {
         match (assigned, nulls) {
             (RowGroups::Runs(runs), None) => {
                 for run in runs {
-                    self.sums[run.group as usize] += kernels::sum(&values[run.start..run.end]);
+                    self.sums[run.group as usize] += sums::sum(&values[run.start..run.end]);
                     self.counts[run.group as usize] += (run.end - run.start) as u64;
                 }
             }
@@ -684,8 +684,8 @@ impl Accumulator for WeightedState {
             (RowGroups::Runs(runs), None) => {
                 for run in runs {
                     let (group, rows) = (run.group as usize, run.start..run.end);
-                    self.products[group] += kernels::dot(&weights[rows.clone()], &values[rows.clone()]);
-                    self.weights[group] += kernels::sum(&weights[rows.clone()]);
+                    self.products[group] += sums::dot(&weights[rows.clone()], &values[rows.clone()]);
+                    self.weights[group] += sums::sum(&weights[rows.clone()]);
                     self.counts[group] += rows.len() as u64;
                 }
             }

@@ -245,7 +245,7 @@ mod tests {
     use super::*;
     use crate::aggregate::groups::{GroupIndex, Groups, merged};
     use crate::aggregate::keys::TextWords;
-    use crate::aggregate::texts::Texts;
+    use crate::texts::Texts;
 
     /// What one thread has of some keys.
     struct Thread {

@@ -22,12 +22,12 @@ use hashbrown::DefaultHashBuilder;
 
 use super::accumulate::{Accumulator, RowGroups, same};
 use super::distinct_values::DistinctValues;
-use super::groups::words_of;
 use super::keys::TextWords;
 use super::row_numbers::RowNumbers;
-use super::texts::Texts;
 use crate::error::Result;
 use crate::hashed::{ValueSet, hash};
+use crate::key_words::words_of;
+use crate::texts::Texts;
 
 /// Range of numbers for which every group has bits, however few of them occur.
 const BITS_MIN: u64 = 4096;

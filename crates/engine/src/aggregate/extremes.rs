@@ -8,10 +8,10 @@ use arrow::datatypes::{ArrowNativeType, DataType};
 use splay_store::{Summary, ValueKind};
 
 use super::accumulate::{Accumulator, RowGroups, present, same};
-use super::kernels::{self, TotalOrder};
 use super::text_extremes::TextExtreme;
 use crate::error::Result;
 use crate::natives::{array_of, natives, with_native};
+use crate::total_order::{self, TotalOrder};
 
 /// The accumulator of the least or the greatest value of a type; `None` for types without one.
 pub(super) fn extreme(data_type: &DataType, greatest: bool) -> Option<Box<dyn Accumulator>> {
@@ -63,7 +63,7 @@ impl<N: ArrowNativeType + TotalOrder + FromSummary> Accumulator for Extreme<N> {
         match (assigned, nulls) {
             (RowGroups::Runs(runs), None) => {
                 for run in runs {
-                    if let Some(value) = kernels::extreme(&values[run.start..run.end], self.greatest) {
+                    if let Some(value) = total_order::extreme(&values[run.start..run.end], self.greatest) {
                         self.take(run.group as usize, value, (run.end - run.start) as u64);
                     }
                 }

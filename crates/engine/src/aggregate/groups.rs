@@ -6,8 +6,8 @@
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, DictionaryArray, Int32Array, PrimitiveArray, StringArray, new_null_array};
-use arrow::buffer::{BooleanBuffer, NullBuffer, ScalarBuffer};
+use arrow::array::{ArrayRef, DictionaryArray, Int32Array, PrimitiveArray, StringArray, new_null_array};
+use arrow::buffer::{BooleanBuffer, NullBuffer};
 use arrow::compute::cast;
 use arrow::datatypes::{
     ArrowPrimitiveType, DataType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type,
@@ -16,16 +16,13 @@ use arrow::datatypes::{
     UInt16Type, UInt32Type, UInt64Type,
 };
 use hashbrown::DefaultHashBuilder;
-use splay_store::canonical;
 
 use super::dense::DenseGroups;
 use super::keys::TextWords;
-use super::texts::Texts;
 use crate::error::{Error, Result};
 use crate::hashed::{NONE, NumbersByHash, half, hash};
 use crate::parallel;
-use crate::shift::plain;
-use crate::vector::map_vectorized;
+use crate::texts::Texts;
 
 /// Groups whose key words share an allocation: new groups get new allocations, and existing words are never moved.
 const CHUNK_GROUPS: usize = 1 << 12;
@@ -394,69 +391,6 @@ fn primitive<T: ArrowPrimitiveType>(
 ) -> ArrayRef {
     let values: Vec<T::Native> = words.map(value).collect();
     Arc::new(PrimitiveArray::<T>::new(values.into(), nulls).with_data_type(data_type.clone()))
-}
-
-/// A word of each value.
-fn converted<V: Copy>(values: &[V], word: impl Fn(&V) -> u64) -> Vec<u64> {
-    map_vectorized(values.iter(), word)
-}
-
-/// The words of a column of numbers.
-pub(crate) fn words_of(array: &ArrayRef) -> Result<ScalarBuffer<u64>> {
-    let formed = canonical(array);
-    let array = formed.as_ref().unwrap_or(array);
-    macro_rules! words {
-        ($type:ty, $word:expr) => {
-            converted(arrow::array::AsArray::as_primitive::<$type>(array.as_ref()).values(), $word).into()
-        };
-        // The words are the values, wherever they stand.
-        ($type:ty) => {
-            arrow::array::AsArray::as_primitive::<$type>(array.as_ref()).values().inner().clone().into()
-        };
-    }
-    Ok(match array.data_type() {
-        DataType::Boolean => arrow::array::AsArray::as_boolean(array.as_ref()).values().iter().map(u64::from).collect(),
-        DataType::Int8 => words!(Int8Type, |value| *value as u64),
-        DataType::Int16 => words!(Int16Type, |value| *value as u64),
-        DataType::Int32 => words!(Int32Type, |value| *value as u64),
-        DataType::Date32 => words!(Date32Type, |value| *value as u64),
-        DataType::Int64 => words!(Int64Type),
-        DataType::Time64(TimeUnit::Nanosecond) => words!(Time64NanosecondType),
-        DataType::Timestamp(unit, _) => match unit {
-            TimeUnit::Second => words!(TimestampSecondType),
-            TimeUnit::Millisecond => words!(TimestampMillisecondType),
-            TimeUnit::Microsecond => words!(TimestampMicrosecondType),
-            TimeUnit::Nanosecond => words!(TimestampNanosecondType),
-        },
-        DataType::UInt8 => words!(UInt8Type, |value| u64::from(*value)),
-        DataType::UInt16 => words!(UInt16Type, |value| u64::from(*value)),
-        DataType::UInt32 => words!(UInt32Type, |value| u64::from(*value)),
-        DataType::UInt64 => words!(UInt64Type),
-        DataType::Interval(IntervalUnit::MonthDayNano) => {
-            let intervals = arrow::array::AsArray::as_primitive::<IntervalMonthDayNanoType>(array.as_ref()).values();
-            let words = intervals.iter().map(|interval| plain(*interval).map(i64::cast_unsigned));
-            let refused = || Error::Unsupported("groups by intervals of days or months".to_owned());
-            words.collect::<Option<_>>().ok_or_else(refused)?
-        }
-        DataType::Decimal128(_, _) => {
-            let values = arrow::array::AsArray::as_primitive::<Decimal128Type>(array.as_ref());
-            #[expect(clippy::cast_possible_truncation, reason = "what doesn't fit is seen by what comes back")]
-            let (low, fits) = (|value: i128| value as i64, |value: i128| i128::from(value as i64) == value);
-            if values.values().iter().fold(true, |all, value| all & fits(*value)) {
-                return Ok(values.values().iter().map(|value| low(*value).cast_unsigned()).collect());
-            }
-            // What stands for null may be any number.
-            let word = |(row, value): (usize, &i128)| match i64::try_from(*value) {
-                Ok(value) => Some(value.cast_unsigned()),
-                Err(_) => values.is_null(row).then_some(0),
-            };
-            let words = values.values().iter().enumerate().map(word).collect::<Option<_>>();
-            words.ok_or_else(|| Error::Unsupported("decimals of more than 18 digits as words".to_owned()))?
-        }
-        DataType::Float32 => words!(Float32Type, |value| u64::from(value.to_bits())),
-        DataType::Float64 => words!(Float64Type),
-        other => return Err(Error::Unsupported(format!("groups by a {other}"))),
-    })
 }
 
 fn number(position: usize) -> u32 {

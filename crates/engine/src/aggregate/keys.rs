@@ -9,10 +9,10 @@ use arrow::datatypes::{DataType, Int32Type};
 
 use super::decimal_scale::DecimalScale;
 use super::group_slots::RowSlots;
-use super::groups::words_of;
-use super::texts::Texts;
-use crate::codes::is_same;
+use crate::dictionaries::is_same;
 use crate::error::{Error, Result};
+use crate::key_words::words_of;
+use crate::texts::Texts;
 use crate::vector::vectorized;
 use crate::word_units::gcd;
 

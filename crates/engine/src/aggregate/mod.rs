@@ -11,7 +11,6 @@ mod extremes;
 mod first_by;
 mod group_slots;
 mod groups;
-mod kernels;
 mod keys;
 mod list;
 mod over_frame;
@@ -21,7 +20,6 @@ mod pivot;
 mod row_numbers;
 mod spread;
 mod text_extremes;
-mod texts;
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -35,15 +33,12 @@ pub use list::Listing;
 pub(crate) use accumulate::{
     Accumulator, Exact, GroupRun, Mean, RowGroups, accumulator, check_sums, magnitudes, weighted,
 };
-pub(crate) use groups::{Groups, words_of};
-pub(crate) use kernels::TotalOrder;
+pub(crate) use groups::Groups;
 pub(crate) use keys::{TextWords, ValueKey};
 pub(crate) use over_frame::{accumulator_of, arguments, at_each_row, group_rows, key_numbers, over_frames};
 pub(crate) use over_table::{TableAggregate, needs_symbols, over_table};
 pub(crate) use picks::{Picks, Positions};
 pub use pivot::Pivot;
-pub use spread::{Moments, Pair};
-pub(crate) use texts::Texts;
 
 use crate::expr::Expr;
 

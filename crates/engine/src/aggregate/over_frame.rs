@@ -12,15 +12,15 @@ use super::groups::{GroupIndex, Groups, key_column, merged};
 use super::keys::{TextWords, ValueKey};
 use super::picks::{Picks, Positions, rows_of};
 use super::pivot::{self, Cells, check_cells};
-use super::texts::Texts;
 use super::{Aggregate, AggregateFunction};
-use crate::codes::condition;
 use crate::error::{Error, Result};
+use crate::execution_context::ExecutionContext;
 use crate::expr::Expr;
+use crate::expr::codes::condition;
 use crate::frame::Frame;
 use crate::gather::position;
 use crate::parallel;
-use crate::run::ExecutionContext;
+use crate::texts::Texts;
 
 /// The group of each row by some keys, and how many groups there are.
 pub(crate) fn group_rows(frame: &Frame, keys: &[Expr], constants: &[ArrayRef]) -> Result<(Vec<u32>, usize)> {

@@ -16,7 +16,8 @@ use super::Aggregate;
 use super::accumulate::{Accumulator, NO_GROUP, RowGroups, same};
 use crate::error::{Error, Result};
 use crate::expr::Expr;
-use crate::lookup::{LookupTable, MISSING};
+use crate::lookup::LookupTable;
+use crate::rows_by_word::MISSING;
 
 /// The key values of a pivot, with one output column each.
 #[derive(Debug, Clone)]

@@ -11,7 +11,7 @@ use arrow::array::{Array, ArrayRef, AsArray, DictionaryArray, StringArray};
 use arrow::datatypes::Int32Type;
 
 use super::accumulate::{Accumulator, RowGroups, same};
-use crate::codes::is_same;
+use crate::dictionaries::is_same;
 use crate::error::{Error, Result};
 
 /// Bytes by which texts are compared first.

@@ -19,13 +19,16 @@ use arrow::datatypes::DataType;
 use super::key_range::{KeyBounds, KeyRange, numbers};
 use super::{evaluate_over, with_unmatched};
 use crate::error::{Error, Result};
-use crate::expr::{Expr, holds};
+use crate::execution_context::{ExecutionContext, check_memory};
+use crate::expr::Expr;
 use crate::filter_mask::FilterMask;
 use crate::frame::{Frame, in_pieces};
-use crate::lookup::{LookupTable, MISSING, numbered};
+use crate::frame_steps::in_blocks;
+use crate::lookup::{LookupTable, numbered};
+use crate::operators::holds;
 use crate::parallel;
 use crate::per_run::PerRun;
-use crate::run::{ExecutionContext, check_memory, in_blocks};
+use crate::rows_by_word::MISSING;
 
 /// Pairs over which a condition is evaluated at once.
 const PAIRS_TOGETHER: usize = 16_384;
@@ -329,7 +332,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::expr::BinaryOp;
+    use crate::binary_op::BinaryOp;
     use crate::reads::Reads;
     use crate::stop::Stop;
 

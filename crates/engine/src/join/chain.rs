@@ -24,13 +24,14 @@ use splay_store::{RowList, Segment, TableSnapshot};
 
 use super::keys::{KeyNumbers, LeftKeys, Split, first_equal, last_equal};
 use crate::asof::{Direction, MatchRule, before, match_rows, up_to};
-use crate::codes::condition;
 use crate::error::{Error, Result};
-use crate::expr::{EvaluatedColumns, Expr, Value};
+use crate::expr::codes::condition;
+use crate::expr::{EvaluatedColumns, Expr};
 use crate::gather::{Gather, position};
-use crate::plan::Scan;
 use crate::reads::column_bytes;
+use crate::scan::Scan;
 use crate::table::{RowSelection, date_position, rows_of_symbol};
+use crate::value::Value;
 
 /// Rows next to the one found by time that are compared first by further keys.
 const SCANNED_ROWS: usize = 256;

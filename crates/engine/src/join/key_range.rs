@@ -11,11 +11,12 @@ use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::datatypes::{DataType, IntervalMonthDayNanoType, IntervalUnit};
 use splay_store::in_form;
 
-use crate::aggregate::TotalOrder;
+use crate::binary_op::BinaryOp;
 use crate::error::Result;
-use crate::expr::{BinaryOp, Expr};
+use crate::expr::Expr;
 use crate::frame::Frame;
 use crate::natives::{natives, with_native};
+use crate::total_order::TotalOrder;
 
 /// A column of the smaller side with the comparisons that must all hold for it.
 #[derive(Debug)]

@@ -12,10 +12,11 @@ use arrow::datatypes::{DataType, Int32Type, Int64Type};
 use hashbrown::HashMap;
 
 use super::dictionaries::ByDictionary;
-use crate::aggregate::{Groups, TextWords, Texts, ValueKey};
+use crate::aggregate::{Groups, TextWords, ValueKey};
 use crate::error::{Error, Result};
 use crate::expr::Expr;
 use crate::frame::Frame;
+use crate::texts::Texts;
 
 /// The number of keys of which one is null.
 const NO_NUMBER: u32 = u32::MAX;

@@ -34,15 +34,16 @@ use self::equal_times::pairs_of;
 use self::keys::KeyNumbers;
 use crate::asof::MatchRule;
 use crate::error::{Error, Result};
-use crate::expr::{EvaluatedColumns, Expr, Value};
+use crate::execution_context::ExecutionContext;
+use crate::expr::{EvaluatedColumns, Expr};
 use crate::filter_mask::FilterMask;
 use crate::frame::Frame;
 use crate::gather::{Gather, NOTHING};
-use crate::plan::Scan;
 use crate::reads::column_bytes;
 use crate::row_count::RowCount;
-use crate::run::{ExecutionContext, table};
+use crate::scan::{Scan, table};
 use crate::table::{count, instants, times_of};
+use crate::value::Value;
 
 /// Left rows that are joined at once.
 const CHUNK_ROWS: usize = 65_536;

@@ -16,16 +16,17 @@ use super::keys::KeyNumbers;
 use super::{Symbols, chain_of, evaluate_over, in_chunks, right_of, runs_of};
 use crate::aggregate::{Accumulator, Aggregate, GroupRun, Picks, Positions, RowGroups, accumulator};
 use crate::asof::{WindowRule, window_rows};
-use crate::codes::condition;
 use crate::error::{Error, Result};
-use crate::expr::{EvaluatedColumns, Expr, Value};
+use crate::execution_context::ExecutionContext;
+use crate::expr::codes::condition;
+use crate::expr::{EvaluatedColumns, Expr};
 use crate::frame::Frame;
 use crate::gather::position;
-use crate::plan::Scan;
 use crate::reads::Reads;
-use crate::run::ExecutionContext;
+use crate::scan::Scan;
 use crate::stop::Stop;
 use crate::table::{count, instants, times_of};
+use crate::value::Value;
 
 /// Left rows that are joined at once, and from which on a second thread pays.
 const CHUNK_ROWS: usize = 8_192;

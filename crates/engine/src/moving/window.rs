@@ -3,7 +3,7 @@
 use arrow::array::{Array, ArrowPrimitiveType, Float64Array, Int64Array, PrimitiveArray};
 
 use super::slide::slide;
-use crate::aggregate::Moments;
+use crate::moments::Moments;
 
 /// The value of a row, or `None` if it is null.
 pub(super) fn value_at<T: ArrowPrimitiveType>(x: &PrimitiveArray<T>, row: usize) -> Option<T::Native> {

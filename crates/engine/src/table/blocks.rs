@@ -11,8 +11,9 @@ use arrow::datatypes::{
 use splay_store::{BLOCK_ROWS, ColumnSummaries, TableSnapshot, ValueKind, sortable};
 
 use super::cover::{Cover, Span};
+use crate::binary_op::BinaryOp;
 use crate::error::Result;
-use crate::expr::{BinaryOp, Expr};
+use crate::expr::Expr;
 use crate::own_type::{OwnComparison, own_comparison, own_list};
 
 /// Most ranges of a column's values that a block is compared with.

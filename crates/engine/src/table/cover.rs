@@ -10,9 +10,10 @@ use arrow::datatypes::{DataType, TimeUnit, TimestampNanosecondType};
 use splay_store::{ColumnType, Segment, TableSnapshot};
 
 use super::joined_pieces::PIECE_ROWS;
-use crate::codes::TextResults;
 use crate::error::{Error, Result};
-use crate::expr::{Columns, Value};
+use crate::expr::Columns;
+use crate::expr::codes::TextResults;
+use crate::value::Value;
 
 /// A range of a segment with the selected rows in it.
 #[derive(Debug, Clone)]

@@ -10,8 +10,9 @@ use splay_store::{RowList, Segment, TableSnapshot};
 use super::cover::Cover;
 use super::date_position;
 use crate::error::Result;
-use crate::expr::{Columns, Value};
+use crate::expr::Columns;
 use crate::filter_mask::FilterMask;
+use crate::value::Value;
 
 /// Pieces from which on copying them together pays.
 const PIECES_MIN: usize = 4;

@@ -8,7 +8,9 @@ use arrow::array::{Array, ArrayRef, DictionaryArray, Int32Array, StringArray};
 use splay_store::SegmentIndex;
 
 use crate::error::Result;
-use crate::expr::{Columns, Expr, Value, holds};
+use crate::expr::{Columns, Expr};
+use crate::operators::holds;
+use crate::value::Value;
 
 /// A condition on a symbol.
 #[derive(Debug, Clone)]

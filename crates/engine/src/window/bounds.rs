@@ -12,9 +12,9 @@ use arrow::compute::{SortColumn, SortOptions, cast, partition};
 use arrow::datatypes::{DataType, Int64Type, UInt64Type};
 
 use crate::error::{Error, Result};
-use crate::expr::Value;
 use crate::order::numbers;
 use crate::shift::shifted;
+use crate::value::Value;
 
 /// Where a frame begins or ends.
 #[derive(Debug, Clone)]

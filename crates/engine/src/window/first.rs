@@ -6,8 +6,8 @@ use arrow::datatypes::{DataType, Int64Type};
 
 use super::WindowCall;
 use crate::aggregate::key_numbers;
+use crate::binary_op::BinaryOp;
 use crate::error::Result;
-use crate::expr::BinaryOp;
 use crate::frame::{Frame, sort_columns};
 use crate::order::first_keys;
 

@@ -15,10 +15,12 @@ use arrow::datatypes::{ArrowNativeType, DataType, Float64Type};
 
 use super::FrameFunction;
 use super::bounds::{FrameRanges, WindowFrame};
-use crate::aggregate::{AggregateFunction, Exact, Mean, Moments, Pair, TotalOrder, check_sums, magnitudes, weighted};
+use crate::aggregate::{AggregateFunction, Exact, Mean, check_sums, magnitudes, weighted};
 use crate::error::{Error, Result};
+use crate::moments::{Moments, Pair};
 use crate::moving::fold_ranges;
 use crate::natives::{array_of, natives, with_native};
+use crate::total_order::TotalOrder;
 
 /// Most rows before a row whose frames are gone through place by place.
 const PLACES_MAX: usize = 63;

@@ -18,12 +18,14 @@ use hashbrown::HashMap;
 
 use super::{PartitionEnd, WindowCall, WindowFunction, over_partition};
 use crate::aggregate::{GroupRun, RowGroups, accumulator_of, arguments, group_rows};
+use crate::dictionaries::concat_arrays;
 use crate::error::{Error, Result};
-use crate::expr::{Expr, Value};
-use crate::frame::{Frame, SortKey, concat_arrays};
+use crate::execution_context::{ExecutionContext, check_memory};
+use crate::expr::Expr;
+use crate::frame::{Frame, SortKey};
 use crate::order::plain_numbers;
 use crate::parallel;
-use crate::run::{ExecutionContext, check_memory};
+use crate::value::Value;
 
 /// Fewest rows per stretch, on average, for which rows in order are worth it; with shorter ones, sorting is as fast. Up
 /// to `STRETCHES_MIN` stretches any length is accepted.

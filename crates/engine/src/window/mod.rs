@@ -33,10 +33,13 @@ use self::framed::framed;
 use self::in_order::in_order;
 use self::sorted::in_sorted_order;
 use crate::aggregate::{Aggregate, AggregateFunction, at_each_row};
+use crate::binary_op::BinaryOp;
+use crate::dictionaries::concat_arrays;
 use crate::error::{Error, Result};
-use crate::expr::{BinaryOp, Expr};
-use crate::frame::{Frame, SortKey, concat_arrays};
-use crate::run::{ExecutionContext, check_memory, in_parts, over_frames, whole};
+use crate::execution_context::{ExecutionContext, check_memory};
+use crate::expr::Expr;
+use crate::frame::{Frame, SortKey};
+use crate::frame_steps::{in_parts, over_frames, whole};
 use crate::stop::Stop;
 
 /// A function over a window.

@@ -15,11 +15,11 @@ use super::in_order::has_same_order;
 use super::{WindowCall, of_partitions};
 use crate::aggregate::key_numbers;
 use crate::error::{Error, Result};
+use crate::execution_context::{ExecutionContext, check_memory};
 use crate::expr::Expr;
 use crate::frame::{Frame, SortKey, sort_columns, sorted_indices};
 use crate::order::{order_by, stand_in_order_at};
 use crate::parallel::{each_of, threads_for};
-use crate::run::{ExecutionContext, check_memory};
 
 /// The results of each call for the rows of a frame, as these stand.
 pub(super) fn in_sorted_order(

@@ -16,9 +16,9 @@ use crate::aggregate::keys::ValueKey;
 use crate::aggregate::picks::Positions;
 use crate::aggregate::pivot::Cells;
 use crate::aggregate::{AggregateFunction, Buckets, Key};
-use crate::codes::{self, TextResults};
 use crate::error::{Error, Result};
 use crate::expr::Columns;
+use crate::expr::codes::{self, TextResults};
 use crate::filter_mask::FilterMask;
 use crate::table::{Block, Cover, CoverColumns, Span};
 

@@ -9,12 +9,13 @@ use splay_store::TableSnapshot;
 
 use crate::aggregate::Aggregate;
 use crate::aggregate::accumulate::{GroupRun, RowGroups};
-use crate::codes::{Conditions, TextResults};
 use crate::error::Result;
-use crate::expr::{Columns, Value};
+use crate::expr::Columns;
+use crate::expr::codes::{Conditions, TextResults};
 use crate::filter_mask::FilterMask;
 use crate::gather::position;
 use crate::table::{Block, CoverColumns, date_position};
+use crate::value::Value;
 
 /// The rows that an aggregate's filter keeps, with their groups; `None` without a filter.
 pub(super) fn filtered<'a>(

@@ -12,13 +12,15 @@ use hashbrown::HashMap;
 
 use super::TableAggregate;
 use crate::aggregate::keys::optional_words;
-use crate::aggregate::texts::Texts;
 use crate::aggregate::{Buckets, Key};
-use crate::codes::never_fails;
+use crate::binary_op::BinaryOp;
 use crate::error::{Error, Result};
-use crate::expr::{BinaryOp, EvaluatedColumns, Expr, Value};
-use crate::per_stretch::grain_of;
+use crate::expr::codes::never_fails;
+use crate::expr::per_stretch::grain_of;
+use crate::expr::{EvaluatedColumns, Expr};
 use crate::search::partition_from;
+use crate::texts::Texts;
+use crate::value::Value;
 
 /// The keys that change with time alone.
 pub(super) struct Cuts<'a> {

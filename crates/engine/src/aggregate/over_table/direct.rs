@@ -12,10 +12,12 @@ use super::{AggregateSlot, BLOCK_ROWS_MAX, State, TableAggregate};
 use crate::aggregate::accumulate::{Accumulator, GroupRun, RowGroups};
 use crate::aggregate::picks::Positions;
 use crate::aggregate::{Aggregate, Key};
+use crate::binary_op::BinaryOp;
 use crate::error::Result;
-use crate::expr::{BinaryOp, Expr};
+use crate::expr::Expr;
 use crate::gather::position;
 use crate::table::{Cover, CoverColumns};
+use crate::value::texts_of;
 
 /// Most runs of a cover that are read separately.
 const RUNS_APART_MAX: usize = 64;
@@ -261,14 +263,14 @@ fn list_symbols(filter: &Expr, position: usize, constants: &[ArrayRef], symbols:
         }
         Expr::In(value, list) => {
             let is_symbol = matches!(value.as_ref(), Expr::Column(column) if *column == position);
-            is_symbol && crate::plan::texts_of(list.values(constants)).map(|texts| symbols.extend(texts)).is_ok()
+            is_symbol && texts_of(list.values(constants)).map(|texts| symbols.extend(texts)).is_ok()
         }
         Expr::Binary(BinaryOp::Equal, left, right) => match (left.as_ref(), right.as_ref()) {
             (Expr::Column(column), Expr::Constant(constant)) | (Expr::Constant(constant), Expr::Column(column))
                 if *column == position =>
             {
                 // What equals null is no symbol.
-                crate::plan::texts_of(&constants[*constant]).map(|texts| symbols.extend(texts)).is_ok()
+                texts_of(&constants[*constant]).map(|texts| symbols.extend(texts)).is_ok()
             }
             _ => false,
         },

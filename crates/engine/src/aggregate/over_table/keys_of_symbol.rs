@@ -14,11 +14,11 @@ use super::TableAggregate;
 use super::cuts::is_step;
 use crate::aggregate::Key;
 use crate::aggregate::keys::{TextWords, optional_words};
-use crate::aggregate::texts::Texts;
-use crate::codes::unless_refused;
 use crate::error::Result;
 use crate::expr::Expr;
+use crate::expr::codes::unless_refused;
 use crate::table::{Cover, Span, Symbols};
+use crate::texts::Texts;
 
 /// Runs of a segment for each that is wanted, up to which keys are computed for all of them.
 const RUNS_OF_SPAN_MAX: usize = 8;

@@ -40,15 +40,15 @@ use super::groups::{GroupIndex, Groups, key_column, merged};
 use super::keys::TextWords;
 use super::picks::Picks;
 use super::pivot::{self, check_cells};
-use super::texts::Texts;
 use super::{Aggregate, AggregateFunction, Key};
-use crate::codes::Conditions;
 use crate::error::{Error, Result};
 use crate::expr::Expr;
+use crate::expr::codes::Conditions;
 use crate::parallel;
 use crate::reads::Reads;
 use crate::stop::Stop;
 use crate::table::{Cover, CoverColumns, PickedColumns, Prefetch, PrefetchPart, date_position, deal};
+use crate::texts::Texts;
 
 /// Fewest rows that are grouped in two passes.
 const ROWS_SCATTERED_MIN: usize = 1 << 18;

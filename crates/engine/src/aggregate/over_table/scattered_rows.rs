@@ -13,13 +13,13 @@ use crate::aggregate::groups::{Groups, column_of};
 use crate::aggregate::keys::{TextWords, ValueKey};
 use crate::aggregate::picks::Positions;
 use crate::aggregate::pivot::{self, check_cells};
-use crate::aggregate::texts::Texts;
+use crate::dictionaries::concat_arrays;
 use crate::error::{Error, Result};
 use crate::expr::Columns;
-use crate::frame::concat_arrays;
 use crate::gather::place;
 use crate::parallel;
 use crate::table::{Cover, CoverColumns, PickedColumns};
+use crate::texts::Texts;
 
 /// Rows for each group up to which the order of groups is found by a place for each row.
 const ROWS_OF_GROUP_MAX: usize = 16;

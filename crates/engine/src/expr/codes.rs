@@ -8,10 +8,14 @@ use arrow::buffer::BooleanBuffer;
 use arrow::compute::take;
 use arrow::datatypes::{DataType, Int32Type};
 
-use crate::choice::{SomeRows, spread};
+use super::choice::{SomeRows, spread};
+use super::{Columns, Expr};
+use crate::binary_op::BinaryOp;
 use crate::compare;
+use crate::dictionaries::is_same;
 use crate::error::{Error, Result};
-use crate::expr::{BinaryOp, Columns, Expr, Value, holds};
+use crate::operators::holds;
+use crate::value::Value;
 
 /// Rows per text of a dictionary from which on texts are evaluated instead of rows.
 const ROWS_OF_TEXT_MIN: usize = 2;
@@ -347,11 +351,6 @@ impl ChosenTexts<'_> {
     }
 }
 
-/// Whether two dictionaries are the same bytes.
-pub(crate) fn is_same(one: &ArrayRef, other: &ArrayRef) -> bool {
-    Arc::ptr_eq(one, other) || one.to_data().ptr_eq(&other.to_data())
-}
-
 /// The first two of the chosen codes.
 fn chosen_codes(chosen: &[bool]) -> Vec<i32> {
     chosen.iter().zip(0..).filter(|(chosen, _)| **chosen).map(|(_, code)| code).take(2).collect()
@@ -439,8 +438,8 @@ pub(crate) fn never_fails(expr: &Expr) -> bool {
 mod tests {
     use arrow::array::{Int64Array, StringArray};
 
+    use super::super::{EvaluatedColumns, ScalarFunction};
     use super::*;
-    use crate::expr::{EvaluatedColumns, ScalarFunction};
 
     /// The number that a text is, looking at the texts of rows alone.
     #[derive(Debug)]

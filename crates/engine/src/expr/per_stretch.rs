@@ -12,9 +12,10 @@ use arrow::compute::take;
 use arrow::datatypes::{DataType, Date32Type, TimeUnit, TimestampNanosecondType};
 use hashbrown::HashMap;
 
+use super::{Columns, Expr};
 use crate::error::{Error, Result};
-use crate::expr::{Columns, Expr, Value};
 use crate::shift::DAY;
+use crate::value::Value;
 
 /// Average rows of a stretch from which on its first row is evaluated for all of them.
 const ROWS_OF_STRETCH_MIN: usize = 4;
@@ -191,8 +192,8 @@ impl Columns for FirstRows {
 mod tests {
     use arrow::array::{Int64Array, StringArray, TimestampNanosecondArray};
 
+    use super::super::{EvaluatedColumns, ScalarFunction};
     use super::*;
-    use crate::expr::{EvaluatedColumns, ScalarFunction};
 
     /// The minute of an instant since the epoch, and how often it was asked for.
     #[derive(Debug, Default)]

@@ -11,10 +11,11 @@ use std::time::{Duration, Instant};
 use arrow::array::{Array, ArrayRef, AsArray, StringArray, UInt32Array};
 use arrow::compute::take;
 
-use crate::aggregate::Texts;
-use crate::codes::unless_refused;
+use super::codes::unless_refused;
+use super::{EvaluatedColumns, Expr};
 use crate::error::Result;
-use crate::expr::{EvaluatedColumns, Expr, Value};
+use crate::texts::Texts;
+use crate::value::Value;
 
 /// Fewest rows for which distinct texts are counted.
 const ROWS_MIN: usize = 1_024;
@@ -80,8 +81,8 @@ fn number_texts(texts: &StringArray) -> Option<(StringArray, Vec<u32>)> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::ScalarFunction;
     use super::*;
-    use crate::expr::ScalarFunction;
 
     /// The length of a text, which takes long.
     #[derive(Debug)]

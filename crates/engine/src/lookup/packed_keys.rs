@@ -11,11 +11,11 @@ use arrow::array::{Array, ArrayRef, AsArray, DictionaryArray};
 use arrow::buffer::{BooleanBuffer, NullBuffer};
 use arrow::datatypes::{DataType, Int32Type};
 
-use crate::aggregate::words_of;
+use super::{Rows, is_text, plain};
 use crate::error::{Error, Result};
-use crate::lookup::{MISSING, Rows, is_text, plain};
+use crate::key_words::words_of;
 use crate::parallel;
-use crate::rows_by_word::RowsByWord;
+use crate::rows_by_word::{MISSING, RowsByWord};
 use crate::word_units::Units;
 
 /// In the place of a word of a key that no row has.

@@ -8,11 +8,12 @@ use arrow::array::{ArrayRef, BooleanArray, BooleanBufferBuilder, UInt32Array, ne
 use arrow::compute::take;
 use arrow::datatypes::DataType;
 
+use super::codes;
+use super::{Columns, Expr};
 use crate::choose::choose;
-use crate::codes;
 use crate::error::Result;
-use crate::expr::{Columns, Expr, Value};
 use crate::filter_mask::FilterMask;
+use crate::value::Value;
 
 /// Conditions with their values, and the value if no condition holds: null if there is none.
 pub(crate) struct Choice<'a> {
@@ -147,9 +148,10 @@ mod tests {
     use arrow::array::{AsArray, Int64Array};
     use arrow::datatypes::Int64Type;
 
+    use super::super::EvaluatedColumns;
     use super::*;
+    use crate::binary_op::BinaryOp;
     use crate::error::Error;
-    use crate::expr::{BinaryOp, EvaluatedColumns};
 
     fn both(op: BinaryOp, left: usize, right: Expr) -> Expr {
         Expr::Binary(op, Box::new(Expr::Column(left)), Box::new(right))

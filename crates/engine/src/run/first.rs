@@ -6,12 +6,15 @@
 
 use std::time::Instant;
 
+use super::{frames, over_input};
 use crate::error::Result;
+use crate::execution_context::ExecutionContext;
 use crate::files::file_frames;
 use crate::frame::Frame;
+use crate::frame_steps::whole;
 use crate::plan::Plan;
 use crate::rows::rows;
-use crate::run::{ExecutionContext, covers, frames, over_input, whole};
+use crate::scan::covers;
 
 /// Input rows that are tried first.
 const TRIED_ROWS: usize = 65_536;
@@ -45,7 +48,7 @@ pub(crate) fn first_frames(plan: &Plan, row_limit: usize, context: &ExecutionCon
         }
         other => return frames(other, context),
     };
-    context.reads.add_step(plan, start, &output);
+    context.reads.add_step(plan.step_id(), start, &output);
     Ok(output)
 }
 
