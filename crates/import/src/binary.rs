@@ -5,7 +5,7 @@ use splay_store::{ColumnSpec, ColumnType};
 
 use crate::error::{Error, Result};
 use crate::exact::natural_type;
-use crate::format::{Batches, DetectedFormat, guarded, guarded_batches};
+use crate::format::{DetectedFormat, FileBatches, guarded, guarded_batches};
 use crate::input::InputFile;
 use crate::{columnar, dbn};
 
@@ -44,7 +44,7 @@ fn no_type(file: &InputFile, field: &Field) -> Error {
 }
 
 /// The batches of a binary file in its own schema.
-pub(crate) fn batches(file: &InputFile, kind: DetectedFormat) -> Result<Batches> {
+pub(crate) fn batches(file: &InputFile, kind: DetectedFormat) -> Result<FileBatches> {
     let batches = guarded(file, || match kind {
         DetectedFormat::Dbn => dbn::batches(file),
         _ => columnar::batches(file, kind),

@@ -11,7 +11,7 @@ use splay_ipc::{FileReader, StreamReader};
 
 use crate::error::{Error, Result};
 use crate::few_texts::{SAMPLE_ROWS, TextSample};
-use crate::format::{Batches, DetectedFormat};
+use crate::format::{DetectedFormat, FileBatches};
 use crate::input::InputFile;
 use crate::shared_file::SharedFile;
 
@@ -72,7 +72,7 @@ pub(crate) fn arrow_batches(
     reader: &FileReader<SharedFile>,
     numbers: Vec<usize>,
     places: Vec<usize>,
-) -> Batches {
+) -> FileBatches {
     let (wrong, mut reader) = (wrong(file), reader.clone().with_columns(places));
     Box::new(numbers.into_iter().map(move |number| Ok((reader.batch(number).map_err(|e| wrong(&e))?, 0.0))))
 }
@@ -120,7 +120,7 @@ pub(crate) fn schema(file: &InputFile, kind: DetectedFormat) -> Result<SchemaRef
 }
 
 /// The file's batches.
-pub(crate) fn batches(file: &InputFile, kind: DetectedFormat) -> Result<Batches> {
+pub(crate) fn batches(file: &InputFile, kind: DetectedFormat) -> Result<FileBatches> {
     let wrong = wrong(file);
     if kind == DetectedFormat::Parquet {
         let opened = shared(file)?;
@@ -163,7 +163,7 @@ pub(crate) fn row_groups(
     groups: Vec<usize>,
     places: Vec<usize>,
     batch_rows: usize,
-) -> Result<Batches> {
+) -> Result<FileBatches> {
     let wrong = wrong(file);
     let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(opened, metadata);
     let mask = ProjectionMask::roots(builder.parquet_schema(), places);
@@ -175,7 +175,7 @@ pub(crate) fn row_groups(
 /// Samples of the columns at these places, in their order: of a Parquet file from its first row groups, from ones in the middle and from the last ones.
 pub(crate) fn samples(file: &InputFile, kind: DetectedFormat, places: &[usize]) -> Result<Vec<TextSample>> {
     let mut samples: Vec<TextSample> = places.iter().map(|_| TextSample::default()).collect();
-    let mut take = |batches: Batches, columns: &[usize], mut rows: usize| {
+    let mut take = |batches: FileBatches, columns: &[usize], mut rows: usize| {
         for batch in batches {
             let (batch, _) = batch?;
             let head = batch.slice(0, rows.min(batch.num_rows()));

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use flate2::read::{DeflateDecoder, MultiGzDecoder};
 
 use crate::error::{Error, Result};
-use crate::input::{InputFile, known_digest, new_hasher, raw, remember};
+use crate::input::{InputFile, cached_digest, new_hasher, raw, remember};
 
 const GZIP_MAGIC: &[u8] = &[0x1f, 0x8b];
 const ZSTD_MAGIC: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
@@ -67,17 +67,17 @@ impl Read for MemberCheck {
 }
 
 /// A stream of a file's decompressed bytes.
-pub(crate) struct Stream {
+pub(crate) struct DecompressedStream {
     file: InputFile,
     reader: Box<dyn Read + Send>,
     hasher: Option<SharedHasher>,
     count: Arc<AtomicU64>,
 }
 
-impl Stream {
+impl DecompressedStream {
     /// Opens a file. `count` is raised by the on-disk bytes as they are read.
-    pub fn open(file: &InputFile, count: Arc<AtomicU64>) -> Result<Stream> {
-        let hasher = known_digest(file).is_none().then(|| Arc::new(Mutex::new((new_hasher(file), 0))));
+    pub fn open(file: &InputFile, count: Arc<AtomicU64>) -> Result<DecompressedStream> {
+        let hasher = cached_digest(file).is_none().then(|| Arc::new(Mutex::new((new_hasher(file), 0))));
         let tap =
             HashingReader { inner: raw(file)?, count: Arc::clone(&count), hasher: hasher.as_ref().map(Arc::clone) };
         let mut reader: Box<dyn Read + Send> = Box::new(tap);
@@ -108,7 +108,7 @@ impl Stream {
         } else {
             Box::new(whole)
         };
-        Ok(Stream { file: file.clone(), reader, hasher, count })
+        Ok(DecompressedStream { file: file.clone(), reader, hasher, count })
     }
 
     /// Fills `buffer` as far as the file reaches.
@@ -142,7 +142,7 @@ impl Stream {
     }
 }
 
-impl Read for Stream {
+impl Read for DecompressedStream {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.reader.read(buffer)
     }

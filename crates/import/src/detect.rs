@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use crate::csv::preamble::after_lines;
-use crate::decompress::Stream;
+use crate::decompress::DecompressedStream;
 use crate::error::{Error, Result};
 use crate::format::{DetectedFormat, Format};
 use crate::input::InputFile;
@@ -54,7 +54,7 @@ fn detect_format(file: &InputFile, settings: &ImportSettings) -> Result<Detected
         None => {}
     }
     let mut head = vec![0u8; HEAD_BYTES];
-    let got = Stream::open(file, Arc::new(AtomicU64::new(0)))?.read_full(&mut head)?;
+    let got = DecompressedStream::open(file, Arc::new(AtomicU64::new(0)))?.read_full(&mut head)?;
     head.truncate(got);
     let named = |ends: &[&str]| ends.iter().any(|end| plain.ends_with(end));
     if head.starts_with(b"PAR1") || named(&[".parquet", ".pq"]) {

@@ -9,7 +9,7 @@ use crate::column_names::{SYMBOL_NAMES, TIME_NAMES, same_name};
 use crate::csv::columns::{NULL_TOKENS, null_option};
 use crate::csv::number_form::NumberForm;
 use crate::csv::numbers;
-use crate::csv::times::{self, DayFirstDate, EpochUnit, Spelling};
+use crate::csv::times::{self, DayFirstDate, EpochUnit, TimeSpelling};
 use crate::few_texts::{SAMPLE_ROWS, are_symbols};
 
 /// Most items of a list that becomes levels.
@@ -171,7 +171,7 @@ impl Evidence {
         let text = text.trim_ascii();
         self.values += 1;
         self.add_written(text, writing);
-        self.clock = self.clock && times::time_of_day(text, &Spelling::ClockText).is_some();
+        self.clock = self.clock && times::time_of_day(text, &TimeSpelling::ClockText).is_some();
         self.bool = self.bool && (text.eq_ignore_ascii_case(b"true") || text.eq_ignore_ascii_case(b"false"));
         // What a number is as the caller writes them.
         let number = match writing.numbers {
@@ -200,10 +200,10 @@ impl Evidence {
     }
 
     /// The type, and how times are written.
-    pub fn column_type(&self, name: &str, rows: usize, writing: &ValueFormats) -> (ColumnType, Spelling) {
+    pub fn column_type(&self, name: &str, rows: usize, writing: &ValueFormats) -> (ColumnType, TimeSpelling) {
         let time_name = TIME_NAMES.iter().any(|n| same_name(n, name)) || is_timelike(name);
         let symbol_name = SYMBOL_NAMES.iter().any(|n| same_name(n, name));
-        let plain = |column_type| (column_type, Spelling::Written);
+        let plain = |column_type| (column_type, TimeSpelling::Written);
         if self.values == 0 {
             return plain(if symbol_name { ColumnType::Symbol } else { ColumnType::Text });
         }
@@ -222,7 +222,7 @@ impl Evidence {
             return self.formatted(writing);
         }
         if let Some(unit) = self.epoch.filter(|_| self.epoch_possible && time_name) {
-            return (ColumnType::Timestamp, Spelling::Epoch(unit));
+            return (ColumnType::Timestamp, TimeSpelling::Epoch(unit));
         }
         if self.bool {
             return plain(ColumnType::Bool);
@@ -247,7 +247,7 @@ impl Evidence {
             return plain(ColumnType::Timestamp);
         }
         if self.clock {
-            return (ColumnType::Time, Spelling::ClockText);
+            return (ColumnType::Time, TimeSpelling::ClockText);
         }
         let are_symbols = are_symbols(self.distinct.len(), self.bytes_max, rows);
         plain(if are_symbols { ColumnType::Symbol } else { ColumnType::Text })
@@ -284,11 +284,11 @@ impl Evidence {
         self.is_formatted() && !self.by_format[0] && self.by_format[1]
     }
 
-    fn formatted(&self, writing: &ValueFormats) -> (ColumnType, Spelling) {
+    fn formatted(&self, writing: &ValueFormats) -> (ColumnType, TimeSpelling) {
         match self.by_format {
-            [true, ..] => (ColumnType::Timestamp, Spelling::Patterns(writing.formats.clone())),
-            [_, true, _] => (ColumnType::Date, Spelling::Written),
-            _ => (ColumnType::Time, Spelling::ClockPatterns(writing.formats.clone())),
+            [true, ..] => (ColumnType::Timestamp, TimeSpelling::Patterns(writing.formats.clone())),
+            [_, true, _] => (ColumnType::Date, TimeSpelling::Written),
+            _ => (ColumnType::Time, TimeSpelling::ClockPatterns(writing.formats.clone())),
         }
     }
 

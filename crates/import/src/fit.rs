@@ -13,8 +13,8 @@ use arrow::datatypes::{DataType, SchemaRef, TimestampNanosecondType};
 use arrow::util::display::array_value_to_string;
 use splay_store::{ColumnSpec, ColumnType, TableSpec};
 
-use crate::csv::parse::Fault;
-use crate::csv::times::Zone;
+use crate::csv::parse::MalformedRow;
+use crate::csv::times::LocalZone;
 use crate::error::{Error, Result, listed};
 use crate::exact::cast_exactly;
 use crate::input::InputFile;
@@ -26,13 +26,13 @@ pub(crate) struct Fitter<'a> {
     schema: SchemaRef,
     rows: u64,
     /// Zone of timestamps without one.
-    zone: Option<Zone>,
+    zone: Option<LocalZone>,
     /// Whether rows that don't fit are handed back.
     sets_aside: bool,
 }
 
 impl<'a> Fitter<'a> {
-    pub fn new(spec: &'a TableSpec, file: &'a InputFile, zone: Option<Zone>, sets_aside: bool) -> Fitter<'a> {
+    pub fn new(spec: &'a TableSpec, file: &'a InputFile, zone: Option<LocalZone>, sets_aside: bool) -> Fitter<'a> {
         Fitter { spec, file, schema: spec.arrow(), rows: 0, zone, sets_aside }
     }
 
@@ -41,7 +41,7 @@ impl<'a> Fitter<'a> {
     }
 
     /// The batch in the table's schema, and the rows that don't fit, if these are set aside.
-    pub fn fit(&mut self, batch: &RecordBatch) -> Result<(RecordBatch, Vec<Fault>)> {
+    pub fn fit(&mut self, batch: &RecordBatch) -> Result<(RecordBatch, Vec<MalformedRow>)> {
         let own = batch.schema();
         let extra: Vec<&str> =
             own.fields().iter().map(|f| f.name().as_str()).filter(|n| self.spec.position(n).is_none()).collect();
@@ -110,7 +110,7 @@ impl<'a> Fitter<'a> {
     }
 
     /// Rows that don't fit, each with one reason, in order.
-    fn faults(&self, batch: &RecordBatch) -> Vec<(usize, Fault)> {
+    fn faults(&self, batch: &RecordBatch) -> Vec<(usize, MalformedRow)> {
         let mut first_faults: BTreeMap<usize, (String, String)> = BTreeMap::new();
         for (place, (column, array)) in self.pairs(batch).into_iter().enumerate() {
             let Some(array) = array else { continue };
@@ -128,7 +128,7 @@ impl<'a> Fitter<'a> {
         }
         let fault = |(row, (column, reason)): (usize, (String, String))| {
             let text = batch.columns().iter().map(|array| value(array, row)).collect::<Vec<_>>().join(",").into_bytes();
-            (row, Fault { line: self.rows + row as u64, column, reason, text })
+            (row, MalformedRow { line: self.rows + row as u64, column, reason, text })
         };
         first_faults.into_iter().map(fault).collect()
     }
@@ -170,7 +170,7 @@ fn value(array: &ArrayRef, row: usize) -> String {
 }
 
 /// Local times of a zone as instants.
-fn in_zone(array: &ArrayRef, zone: &mut Zone) -> Result<ArrayRef, String> {
+fn in_zone(array: &ArrayRef, zone: &mut LocalZone) -> Result<ArrayRef, String> {
     let local = cast_exactly(array, &ColumnType::Timestamp, "UTC")?;
     let instants = local.as_primitive::<TimestampNanosecondType>().iter();
     let instants: Result<TimestampNanosecondArray, &str> =

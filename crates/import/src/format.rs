@@ -53,10 +53,10 @@ pub(crate) enum DetectedFormat {
 }
 
 /// Batches of a binary file, each with the share of the file read so far (0 to 1).
-pub(crate) type Batches = Box<dyn Iterator<Item = Result<(RecordBatch, f64)>>>;
+pub(crate) type FileBatches = Box<dyn Iterator<Item = Result<(RecordBatch, f64)>>>;
 
 /// Batches whose decoder may panic.
-pub(crate) fn guarded_batches(file: &InputFile, batches: Batches) -> Batches {
+pub(crate) fn guarded_batches(file: &InputFile, batches: FileBatches) -> FileBatches {
     Box::new(GuardedBatches { file: file.clone(), batches: Some(batches) })
 }
 
@@ -68,7 +68,7 @@ pub(crate) fn guarded<T>(file: &InputFile, decode: impl FnOnce() -> Result<T>) -
 
 struct GuardedBatches {
     file: InputFile,
-    batches: Option<Batches>,
+    batches: Option<FileBatches>,
 }
 
 impl Iterator for GuardedBatches {

@@ -26,7 +26,7 @@ use crate::plan::{Import, ReaderKind, text_columns};
 use crate::report::Block;
 use crate::settings::{ImportSettings, OnError};
 use crate::shared_file::SharedFile;
-use crate::text_format::TextFormat;
+use crate::text_file_format::TextFileFormat;
 
 /// Bytes of a file for each row, where nothing else is known.
 const ROW_BYTES: u64 = 32;
@@ -65,7 +65,7 @@ enum FilesForm {
     /// Each file; `None` in the place of one that is a stream.
     Arrow(Vec<(SharedFile, Option<FileReader<SharedFile>>)>),
     /// Formats that are parsed: the columns, and the form of texts.
-    Parsed { spec: TableSpec, format: Option<TextFormat> },
+    Parsed { spec: TableSpec, format: Option<TextFileFormat> },
 }
 
 /// How a reading ended before its end.
@@ -188,7 +188,7 @@ impl OpenedFiles {
         &self,
         file: usize,
         spec: &TableSpec,
-        format: Option<&TextFormat>,
+        format: Option<&TextFileFormat>,
         schema: &SchemaRef,
         sink: &mut dyn FnMut(RecordBatch) -> bool,
     ) -> Result<()> {
@@ -198,11 +198,11 @@ impl OpenedFiles {
                 let mut format = format.clone();
                 // Rows are counted by a column, if none is asked for.
                 let counted = spec.columns.first().filter(|_| schema.fields().is_empty()).map(|one| one.name.clone());
-                let is_wanted = |name: &str| schema.field_with_name(name).is_ok() || counted.as_deref() == Some(name);
+                let is_selected = |name: &str| schema.field_with_name(name).is_ok() || counted.as_deref() == Some(name);
                 for rule in &mut format.rules {
-                    rule.plan = rule.plan.take().filter(|plan| is_wanted(&plan.name));
+                    rule.plan = rule.plan.take().filter(|plan| is_selected(&plan.name));
                 }
-                spec.columns.retain(|column| is_wanted(&column.name));
+                spec.columns.retain(|column| is_selected(&column.name));
                 ReaderKind::Text(format)
             }
             None => ReaderKind::Binary(DetectedFormat::Dbn),
@@ -308,7 +308,7 @@ impl FilesInPlace for OpenedFiles {
         Some(GroupStatistics { min: joined(&mins)?, max: joined(&maxes)?, nulls })
     }
 
-    fn parts(&self, count: usize, is_wanted: &dyn Fn(usize) -> bool) -> Vec<Vec<FileSlice>> {
+    fn parts(&self, count: usize, is_selected: &dyn Fn(usize) -> bool) -> Vec<Vec<FileSlice>> {
         let all: Vec<(usize, Option<usize>)> = match &self.form {
             FilesForm::Parquet(files) => {
                 let groups = |(file, (_, metadata)): (usize, &(_, ArrowReaderMetadata))| {
@@ -325,7 +325,8 @@ impl FilesInPlace for OpenedFiles {
             }
             FilesForm::Parsed { .. } => (0..self.files.len()).map(|file| (file, None)).collect(),
         };
-        let parts: Vec<_> = all.into_iter().enumerate().filter(|(at, _)| is_wanted(*at)).map(|(_, one)| one).collect();
+        let parts: Vec<_> =
+            all.into_iter().enumerate().filter(|(at, _)| is_selected(*at)).map(|(_, one)| one).collect();
         split(parts.len(), count).map(|range| join(&parts[range])).collect()
     }
 

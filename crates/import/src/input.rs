@@ -196,7 +196,7 @@ pub fn digest(file: &InputFile) -> Result<String> {
     Ok(remember(file, &hasher))
 }
 
-pub(crate) fn known_digest(file: &InputFile) -> Option<String> {
+pub(crate) fn cached_digest(file: &InputFile) -> Option<String> {
     file.digest.get().cloned()
 }
 

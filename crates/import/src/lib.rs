@@ -56,7 +56,7 @@ mod settings;
 mod shared_file;
 mod sniff;
 mod text_blocks;
-mod text_format;
+mod text_file_format;
 
 pub use column_names::{SYMBOL_NAMES, TIME_NAMES};
 pub use csv::delimiter::Delimiter;

@@ -9,9 +9,9 @@ use crate::binary::natural_columns;
 use crate::column_names::{SYMBOL_NAMES, TIME_NAMES, same_name};
 use crate::csv::columns::{ColumnPlan, set_null_tokens};
 use crate::csv::delimiter::Delimiter;
-use crate::csv::times::{Spelling, Zone};
+use crate::csv::times::{LocalZone, TimeSpelling};
 use crate::date_and_clock::DateAndClock;
-use crate::decompress::Stream;
+use crate::decompress::DecompressedStream;
 use crate::detect::{detect, is_utf16};
 use crate::error::{Error, Result, listed};
 use crate::evidence::ValueFormats;
@@ -24,7 +24,7 @@ use crate::roles;
 use crate::settings::{ImportSettings, OnError};
 use crate::sniff::{self, SAMPLE_BYTES, Sample};
 use crate::text_blocks::BLOCK_BYTES;
-use crate::text_format::{ColumnRule, DateSource, TextFormat};
+use crate::text_file_format::{ColumnRule, DateSource, TextFileFormat};
 
 /// Characters that names of columns hardly have.
 const NOT_OF_NAMES: [char; 6] = [':', ';', '=', '{', '"', '\\'];
@@ -44,7 +44,7 @@ pub struct Import {
     pub(crate) threads: usize,
     pub(crate) block_bytes: usize,
     /// Zone of times without one in binary files.
-    pub(crate) zone: Option<Zone>,
+    pub(crate) zone: Option<LocalZone>,
     /// The columns of binary files that are the time together.
     pub(crate) clock: Option<DateAndClock>,
     /// What was found out, and what would help.
@@ -78,7 +78,7 @@ struct SampleFacts {
 
 #[derive(Debug, Clone)]
 pub(crate) enum ReaderKind {
-    Text(TextFormat),
+    Text(TextFileFormat),
     Binary(DetectedFormat),
 }
 
@@ -134,7 +134,7 @@ pub fn plan(
     let import = Import { zone, clock, notes, ..Import::of(spec, files, reading, (settings.on_error, threads)) };
     match import.spec.without_date().filter(|_| existing.is_none() && !own_date) {
         Some(other) => import.try_without_date(other),
-        None if import.spec.has_virtual_date() => Ok(import.with_given_dates()),
+        None if import.spec.has_virtual_date() => Ok(import.with_virtual_dates()),
         None => Ok(import),
     }
 }
@@ -152,18 +152,18 @@ impl Import {
     }
 
     /// Rows may have a date, though their table has no such column.
-    fn with_given_dates(self) -> Import {
-        Import { rows: self.spec.with_given_date(), ..self }
+    fn with_virtual_dates(self) -> Import {
+        Import { rows: self.spec.with_virtual_date(), ..self }
     }
 
-    pub(crate) fn has_given_dates(&self) -> bool {
+    pub(crate) fn has_virtual_dates(&self) -> bool {
         self.spec.is_virtual_date(DATE_COLUMN) && self.rows.position(DATE_COLUMN).is_some()
     }
 
     /// The import into the same table without its column `date`, if the first rows have no other dates than those of their times.
     fn try_without_date(mut self, other: TableSpec) -> Result<Import> {
         let trial = Import::of(other, self.files.clone(), self.reading.clone(), (OnError::Stop, 1));
-        let trial = Import { zone: self.zone.clone(), clock: self.clock.clone(), ..trial }.with_given_dates();
+        let trial = Import { zone: self.zone.clone(), clock: self.clock.clone(), ..trial }.with_virtual_dates();
         let (spec, place) = (trial.spec.clone(), trial.spec.columns.len());
         let mut agree = None;
         let looked = trial.run_as_read(&mut |block| {
@@ -178,7 +178,7 @@ impl Import {
         self.notes.push(format!(
             "{DATE_COLUMN} is that of the time and isn't kept twice; the type {DATE_COLUMN}=date would keep it as it comes"
         ));
-        Ok(Import { spec, ..self }.with_given_dates())
+        Ok(Import { spec, ..self }.with_virtual_dates())
     }
 
     /// The table as the rows will fit it.
@@ -229,7 +229,7 @@ pub(crate) fn text_columns(
     files: &[InputFile],
     kind: DetectedFormat,
     settings: &ImportSettings,
-) -> Result<(TableSpec, TextFormat)> {
+) -> Result<(TableSpec, TextFileFormat)> {
     let time_zone = time_zone(settings, None);
     let zone = zone(&time_zone)?;
     let (mut format, _) = text_format(files, kind, settings, None, &mut Vec::new())?;
@@ -242,14 +242,14 @@ pub(crate) fn text_columns(
     Ok((spec, format))
 }
 
-fn zone(time_zone: &str) -> Result<Zone> {
-    Zone::parse(time_zone).ok_or_else(|| Error::Setting {
+fn zone(time_zone: &str) -> Result<LocalZone> {
+    LocalZone::parse(time_zone).ok_or_else(|| Error::Setting {
         setting: "time_zone",
         reason: format!("{time_zone:?} is not an IANA time zone"),
     })
 }
 
-fn column_specs(format: &TextFormat) -> Vec<ColumnSpec> {
+fn column_specs(format: &TextFileFormat) -> Vec<ColumnSpec> {
     let is_first = |rule: &&ColumnRule| rule.level.is_none_or(|level| level == 0);
     let plans = format.rules.iter().filter(is_first).filter_map(|rule| rule.plan.as_ref());
     plans.map(|plan| ColumnSpec::new(&plan.name, plan.column_type.clone())).collect()
@@ -262,7 +262,7 @@ fn plan_text(
     settings: &ImportSettings,
     existing: Option<&TableSpec>,
     notes: &mut Vec<String>,
-) -> Result<(TableSpec, TextFormat)> {
+) -> Result<(TableSpec, TextFileFormat)> {
     let first = files.first().map(|f| f.name.as_str()).unwrap_or_default();
     let time_zone = time_zone(settings, existing);
     let zone = zone(&time_zone)?;
@@ -374,7 +374,7 @@ fn plan_text(
 }
 
 /// Has times that are written without a zone be of the one that was asked for.
-fn set_zone(format: &mut TextFormat, settings: &ImportSettings) -> Result<()> {
+fn set_zone(format: &mut TextFileFormat, settings: &ImportSettings) -> Result<()> {
     if let Some(files_zone) = settings.zone.as_deref().map(files_zone).transpose()? {
         let plans = format.rules.iter_mut().filter_map(|rule| rule.plan.as_mut());
         plans.for_each(|plan| plan.zone.clone_from(&files_zone));
@@ -450,8 +450,8 @@ fn untyped(columns: &[(&str, &ColumnType)], settings: &ImportSettings) -> Vec<St
     columns.iter().map(|(name, _)| *name).filter(|name| !is_typed(name)).map(str::to_owned).collect()
 }
 
-fn files_zone(zone: &str) -> Result<Zone> {
-    Zone::parse(zone).ok_or_else(|| Error::Setting {
+fn files_zone(zone: &str) -> Result<LocalZone> {
+    LocalZone::parse(zone).ok_or_else(|| Error::Setting {
         setting: "zone",
         reason: format!("{zone:?} is not an IANA time zone or an offset such as -05:00"),
     })
@@ -481,13 +481,13 @@ fn plan_named<'a>(rules: &'a mut [ColumnRule], name: &str) -> Option<&'a mut Col
     rules.iter_mut().filter_map(|r| r.plan.as_mut()).find(|p| same_name(&p.name, name))
 }
 
-fn retype(plan: &mut ColumnPlan, column_type: &ColumnType, zone: &Zone, own_tokens: bool) {
+fn retype(plan: &mut ColumnPlan, column_type: &ColumnType, zone: &LocalZone, own_tokens: bool) {
     if plan.column_type == *column_type {
         return;
     }
     match column_type {
         ColumnType::Timestamp => sniff::as_timestamp(plan, zone),
-        ColumnType::Time => (plan.column_type, plan.spelling) = (ColumnType::Time, Spelling::ClockText),
+        ColumnType::Time => (plan.column_type, plan.spelling) = (ColumnType::Time, TimeSpelling::ClockText),
         // Its levels stand in several columns.
         ColumnType::Levels { .. } => plan.column_type = column_type.clone(),
         other => plan.column_type = other.clone(),
@@ -501,7 +501,7 @@ fn retype(plan: &mut ColumnPlan, column_type: &ColumnType, zone: &Zone, own_toke
 fn fit_rules(
     rules: &mut [ColumnRule],
     existing: &TableSpec,
-    zone: &Zone,
+    zone: &LocalZone,
     misfit: &dyn Fn(String) -> Error,
 ) -> Result<()> {
     let mut extra = Vec::new();
@@ -530,7 +530,7 @@ fn text_format(
     settings: &ImportSettings,
     existing: Option<&TableSpec>,
     notes: &mut Vec<String>,
-) -> Result<(TextFormat, Option<SampleFacts>)> {
+) -> Result<(TextFileFormat, Option<SampleFacts>)> {
     let writing = ValueFormats {
         formats: settings.date_formats.clone(),
         numbers: settings.numbers,
@@ -570,7 +570,7 @@ fn text_format(
         let reason = format!("no column's values are all written as {}", writing.formats.join(" or "));
         return Err(Error::Setting { setting: "date_formats", reason });
     }
-    notes.extend(sample.hints(&|name| text_is_given(name, settings, existing)));
+    notes.extend(sample.hints(&|name| is_declared_text(name, settings, existing)));
     let mut rules = sample.rules();
     let (json, delimiter) = match kind {
         DetectedFormat::Text(delimiter) => (false, delimiter),
@@ -596,7 +596,7 @@ fn text_format(
             }
         }
     }
-    let format = TextFormat {
+    let format = TextFileFormat {
         json,
         delimiter,
         header,
@@ -612,7 +612,7 @@ fn text_format(
 }
 
 /// Whether a setting or the table says that a column holds texts.
-fn text_is_given(name: &str, settings: &ImportSettings, existing: Option<&TableSpec>) -> bool {
+fn is_declared_text(name: &str, settings: &ImportSettings, existing: Option<&TableSpec>) -> bool {
     let is_text = |column_type: &ColumnType| matches!(column_type, ColumnType::Text | ColumnType::Symbol);
     let by_setting = settings.types.iter().any(|(typed, column_type)| same_name(typed, name) && is_text(column_type));
     let is_symbol = settings.symbol.as_deref().is_some_and(|symbol| same_name(symbol, name));
@@ -623,7 +623,7 @@ fn text_is_given(name: &str, settings: &ImportSettings, existing: Option<&TableS
 /// A column that the first rows don't have.
 fn later_rule(name: &str, column_type: &ColumnType) -> ColumnRule {
     let mut plan = ColumnPlan::new(name, column_type.clone());
-    plan.spelling = if *column_type == ColumnType::Time { Spelling::ClockText } else { Spelling::Any };
+    plan.spelling = if *column_type == ColumnType::Time { TimeSpelling::ClockText } else { TimeSpelling::Any };
     set_null_tokens(&mut plan);
     ColumnRule { names: vec![name.to_owned()], plan: Some(plan), optional: true, value: None, level: None }
 }
@@ -639,7 +639,7 @@ fn take_sample(
     let mut has_header = header;
     for (index, file) in files.iter().take(SAMPLE_FILES_MAX).enumerate() {
         let mut bytes = vec![0u8; SAMPLE_BYTES];
-        let got = Stream::open(file, Arc::new(AtomicU64::new(0)))?.read_full(&mut bytes)?;
+        let got = DecompressedStream::open(file, Arc::new(AtomicU64::new(0)))?.read_full(&mut bytes)?;
         bytes.truncate(got);
         if is_utf16(&bytes) {
             return Err(Error::unsupported(&file.name, "is UTF-16 text; convert it to UTF-8"));
@@ -702,13 +702,13 @@ fn plan_binary(
     existing: Option<&TableSpec>,
     clock: Option<&DateAndClock>,
 ) -> Result<TableSpec> {
-    for (setting, is_given) in [
+    for (setting, is_set) in [
         ("date_formats", !settings.date_formats.is_empty()),
         ("numbers", settings.numbers.is_some()),
         ("null", !settings.null_texts.is_empty()),
         ("zone", settings.zone.is_some() && kind == DetectedFormat::Dbn),
     ] {
-        if is_given {
+        if is_set {
             let reason = format!("{} needs none: its values have types", first.name);
             return Err(Error::Setting { setting, reason });
         }

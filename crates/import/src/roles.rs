@@ -5,7 +5,7 @@ use splay_store::{ColumnType, TableSpec};
 use crate::column_names::{CLOCK_NAMES, DATE_NAMES, TIME_NAMES, same_name};
 use crate::csv::columns::{ColumnPlan, set_null_tokens};
 use crate::error::{Error, Result};
-use crate::text_format::{ColumnRule, DateSource, TextFormat};
+use crate::text_file_format::{ColumnRule, DateSource, TextFileFormat};
 
 /// Most levels of a column.
 const LEVELS_MAX: usize = 1024;
@@ -13,7 +13,7 @@ const LEVELS_MAX: usize = 1024;
 /// Where the time is in two columns, makes one of them. `time_column` is the one that was asked for, or that the table has. Gives what
 /// was found, in words.
 pub(crate) fn join_date_and_clock(
-    format: &mut TextFormat,
+    format: &mut TextFileFormat,
     time_column: Option<&str>,
     existing: Option<&TableSpec>,
 ) -> Option<String> {
@@ -39,7 +39,8 @@ pub(crate) fn date_and_clock<'a>(
     columns: &[(&'a str, &ColumnType)],
     time_column: Option<&str>,
 ) -> Option<(&'a str, &'a str)> {
-    let of_type = |wanted: ColumnType| columns.iter().filter(move |(_, of)| **of == wanted).map(|(name, _)| *name);
+    let of_type =
+        |column_type: ColumnType| columns.iter().filter(move |(_, of)| **of == column_type).map(|(name, _)| *name);
     let is_named = |name: &str, names: &[&str]| names.iter().any(|other| same_name(other, name));
     let mut clocks = of_type(ColumnType::Time);
     let clock = match time_column {

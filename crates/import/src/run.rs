@@ -15,9 +15,9 @@ use arrow::array::RecordBatch;
 use splay_store::TableSpec;
 
 use crate::binary::batches;
-use crate::csv::parse::{self, Fault, ParsedBlock, RecordLayout};
+use crate::csv::parse::{self, MalformedRow, ParsedBlock, RecordLayout};
 use crate::csv::{fields, preamble};
-use crate::decompress::Stream;
+use crate::decompress::DecompressedStream;
 use crate::error::{Error, Result, excerpt};
 use crate::fit::Fitter;
 use crate::format::DetectedFormat;
@@ -26,8 +26,8 @@ use crate::json::{self, parse::JsonForm};
 use crate::plan::{Import, ReaderKind};
 use crate::report::{Block, FileReport, ImportReport, Quarantine};
 use crate::settings::OnError;
-use crate::text_blocks::{BlockBoundary, Blocks, TextBlock};
-use crate::text_format::{TextFormat, TrailerRule};
+use crate::text_blocks::{BlockBoundary, TextBlock, TextBlocks};
+use crate::text_file_format::{TextFileFormat, TrailerRule};
 
 /// A block for a parser and where its result goes.
 struct Job {
@@ -49,7 +49,7 @@ enum Item {
     },
     Batch {
         batch: RecordBatch,
-        faults: Vec<Fault>,
+        faults: Vec<MalformedRow>,
         bytes_read: u64,
     },
     End {
@@ -68,7 +68,7 @@ impl Import {
         self,
         sink: &mut dyn FnMut(Block) -> std::result::Result<(), E>,
     ) -> std::result::Result<ImportReport, E> {
-        if !self.has_given_dates() {
+        if !self.has_virtual_dates() {
             return self.run_as_read(sink);
         }
         let (spec, names) = (self.spec().clone(), self.files.iter().map(|file| file.name.clone()).collect::<Vec<_>>());
@@ -129,13 +129,13 @@ impl Import {
     fn read_text(
         &self,
         file: usize,
-        format: &TextFormat,
+        format: &TextFileFormat,
         count: &Arc<AtomicU64>,
         jobs: &SyncSender<Job>,
         queue: &SyncSender<Item>,
     ) -> Result<bool> {
         let input = &self.files[file];
-        let mut stream = Stream::open(input, Arc::clone(count))?;
+        let mut stream = DecompressedStream::open(input, Arc::clone(count))?;
         let skipped = match format.json {
             true => 0,
             false => {
@@ -144,7 +144,7 @@ impl Import {
             }
         };
         let mut blocks =
-            Blocks::new(&mut stream, &input.name, BlockBoundary::Records(format.delimiter), self.block_bytes)?;
+            TextBlocks::new(&mut stream, &input.name, BlockBoundary::Records(format.delimiter), self.block_bytes)?;
         blocks.skip_lines(skipped)?;
         let mut lines = skipped;
         let mut is_empty = false;
@@ -342,7 +342,7 @@ impl<'a> Collector<'a> {
     }
 
     /// Puts rows into quarantine, or ends at the first.
-    fn set_aside(&mut self, faults: Vec<Fault>) -> Result<()> {
+    fn set_aside(&mut self, faults: Vec<MalformedRow>) -> Result<()> {
         let name = self.name();
         for fault in faults {
             let line = self.lines + fault.line + 1;

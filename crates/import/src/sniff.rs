@@ -10,12 +10,12 @@ use splay_store::{ColumnType, Counted};
 use crate::column_names::{SYMBOL_NAMES, TIME_NAMES, same_name};
 use crate::csv::columns::{ColumnPlan, set_null_tokens};
 use crate::csv::fields::is_value;
-use crate::csv::times::{Spelling, Zone};
+use crate::csv::times::{LocalZone, TimeSpelling};
 use crate::csv::{fields, preamble};
 use crate::error::excerpt;
 use crate::evidence::{Evidence, ValueFormats};
 use crate::few_texts::SAMPLE_ROWS;
-use crate::text_format::ColumnRule;
+use crate::text_file_format::ColumnRule;
 
 /// Bytes of a file that are looked at.
 pub(crate) const SAMPLE_BYTES: usize = 1 << 20;
@@ -190,8 +190,8 @@ impl Sample {
     }
 
     /// What stands before the header, and what would help to read columns that are taken as text where they aren't said to be texts.
-    pub fn hints(&self, is_given_as_text: &dyn Fn(&str) -> bool) -> Vec<String> {
-        let columns = self.names.iter().zip(&self.columns).filter(|(name, _)| !is_given_as_text(name));
+    pub fn hints(&self, is_declared_text: &dyn Fn(&str) -> bool) -> Vec<String> {
+        let columns = self.names.iter().zip(&self.columns).filter(|(name, _)| !is_declared_text(name));
         let of_columns = columns.filter_map(|(name, evidence)| evidence.hint(name, self.rows, &self.writing));
         self.passed.clone().into_iter().chain(of_columns).collect()
     }
@@ -250,15 +250,15 @@ pub(crate) fn symbol_column<'a>(columns: &[(&'a str, &ColumnType)]) -> Option<&'
 }
 
 /// Makes a plan read timestamps in any usual way; dates become midnight in `zone`.
-pub(crate) fn as_timestamp(plan: &mut ColumnPlan, zone: &Zone) {
+pub(crate) fn as_timestamp(plan: &mut ColumnPlan, zone: &LocalZone) {
     if plan.column_type == ColumnType::Date {
         plan.zone = zone.clone();
     }
     if plan.column_type != ColumnType::Timestamp {
         plan.column_type = ColumnType::Timestamp;
         plan.spelling = match plan.date_patterns.is_empty() {
-            true => Spelling::Any,
-            false => Spelling::Patterns(plan.date_patterns.clone()),
+            true => TimeSpelling::Any,
+            false => TimeSpelling::Patterns(plan.date_patterns.clone()),
         };
     }
 }

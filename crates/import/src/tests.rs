@@ -487,10 +487,10 @@ fn a_digest_is_computed_once() {
     let path = folder.path().join("t.csv");
     std::fs::write(&path, ROWS).unwrap();
     let file = expand(&[path.display().to_string()]).unwrap().remove(0);
-    let known = digest(&file).unwrap();
+    let first = digest(&file).unwrap();
     // Neither a copy of the input nor the load reads the file for it again.
     std::fs::write(&path, "other bytes").unwrap();
-    assert_eq!(digest(&file.clone()).unwrap(), known);
+    assert_eq!(digest(&file.clone()).unwrap(), first);
 }
 
 fn parquet(rows: &RecordBatch) -> Vec<u8> {

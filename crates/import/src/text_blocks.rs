@@ -4,7 +4,7 @@ use std::io::Read;
 
 use crate::csv::fields::{last_record_end, record};
 use crate::csv::parse::PADDING;
-use crate::decompress::Stream;
+use crate::decompress::DecompressedStream;
 use crate::error::{Error, Result};
 use crate::json::blocks::{last_line_end, last_object_end};
 
@@ -49,8 +49,8 @@ impl BlockBoundary {
 }
 
 /// Cuts a stream into blocks.
-pub(crate) struct Blocks<'a> {
-    stream: &'a mut Stream,
+pub(crate) struct TextBlocks<'a> {
+    stream: &'a mut DecompressedStream,
     file: &'a str,
     cut: BlockBoundary,
     block_bytes: usize,
@@ -60,11 +60,24 @@ pub(crate) struct Blocks<'a> {
     ended: bool,
 }
 
-impl<'a> Blocks<'a> {
+impl<'a> TextBlocks<'a> {
     /// Skips a byte order mark.
-    pub fn new(stream: &'a mut Stream, file: &'a str, cut: BlockBoundary, block_bytes: usize) -> Result<Blocks<'a>> {
-        let mut blocks =
-            Blocks { stream, file, cut, block_bytes, carried: Vec::new(), at_end: false, first: true, ended: false };
+    pub fn new(
+        stream: &'a mut DecompressedStream,
+        file: &'a str,
+        cut: BlockBoundary,
+        block_bytes: usize,
+    ) -> Result<TextBlocks<'a>> {
+        let mut blocks = TextBlocks {
+            stream,
+            file,
+            cut,
+            block_bytes,
+            carried: Vec::new(),
+            at_end: false,
+            first: true,
+            ended: false,
+        };
         let mut head = [0u8; 3];
         let got = blocks.stream.read_full(&mut head)?;
         blocks.at_end = got < head.len();

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 
 use crate::access::ReadAccess;
-use crate::encryption::Keys;
+use crate::encryption::EncryptionKeys;
 use crate::error::{Error, Result};
 use crate::folder_layout::{READERS_LOCK, SETTINGS_FILE, WRITER_LOCK};
 use crate::manifest::{self, FileEntry, Head, HeadFile, Source, TableState};
@@ -49,7 +49,7 @@ pub(crate) struct DatabaseState {
     storage: Arc<dyn Storage>,
     settings: Settings,
     objects: Arc<ObjectPlace>,
-    keys: Arc<Keys>,
+    keys: Arc<EncryptionKeys>,
     poisoned: AtomicBool,
     /// By folder.
     tables: Mutex<HashMap<String, Arc<TableCache>>>,
@@ -79,12 +79,12 @@ struct TableCache {
     name: RwLock<Option<String>>,
     last: Mutex<Option<LastCommit>>,
     live: RwLock<Option<Arc<dyn LiveRows>>>,
-    damage: Mutex<Damage>,
+    damage: Mutex<ManifestDamage>,
 }
 
 /// The damage of a table's manifest.
 #[derive(Debug, Default)]
-struct Damage {
+struct ManifestDamage {
     /// The error of the last look at the manifest.
     message: Option<String>,
     /// The error of every look until capture ends; see [`Table::withhold`].
@@ -112,7 +112,7 @@ impl TableCache {
         *self.name.write().unwrap_or_else(PoisonError::into_inner) = name;
     }
 
-    fn damage(&self) -> std::sync::MutexGuard<'_, Damage> {
+    fn damage(&self) -> std::sync::MutexGuard<'_, ManifestDamage> {
         self.damage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -248,7 +248,7 @@ impl Database {
             Some(tier) => ObjectPlace::on(tier),
             None => ObjectPlace::of(settings.tier.object.as_ref()),
         };
-        let keys = Arc::new(Keys::of(settings.encryption.as_ref()));
+        let keys = Arc::new(EncryptionKeys::of(settings.encryption.as_ref()));
         let shared = DatabaseState {
             storage,
             settings,
@@ -286,7 +286,7 @@ impl Database {
     }
 
     /// The keys of encrypted segments.
-    pub(crate) fn keys(&self) -> &Arc<Keys> {
+    pub(crate) fn keys(&self) -> &Arc<EncryptionKeys> {
         &self.shared.keys
     }
 

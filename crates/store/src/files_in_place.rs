@@ -44,8 +44,8 @@ pub trait FilesInPlace: Debug + Send + Sync {
     /// What the files say of a column, by row group; nothing where they say nothing.
     fn statistics(&self, column: &str) -> Option<GroupStatistics>;
 
-    /// The row groups (or files) for which `is_wanted` holds, in at most `count` parts.
-    fn parts(&self, count: usize, is_wanted: &dyn Fn(usize) -> bool) -> Vec<Vec<FileSlice>>;
+    /// The row groups (or files) for which `is_selected` holds, in at most `count` parts.
+    fn parts(&self, count: usize, is_selected: &dyn Fn(usize) -> bool) -> Vec<Vec<FileSlice>>;
 
     /// Reads a part: the columns at these places of the schema, in order, in batches of at most so many rows. Batches with texts or lists may have
     /// fewer. `sink` answers whether it wants more.

@@ -65,7 +65,6 @@ mod floats;
 mod folder_layout;
 #[cfg(any(test, feature = "fuzz"))]
 pub mod fuzz;
-mod given_dates;
 mod index;
 mod little_endian;
 mod load;
@@ -91,6 +90,7 @@ mod transaction_snapshots;
 mod undo;
 mod view_rows;
 mod views;
+mod virtual_date;
 mod write;
 mod write_down;
 mod write_down_position;

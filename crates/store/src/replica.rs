@@ -26,7 +26,7 @@ use crate::manifest::{self, FileEntry, Head, HeadFile, TableState};
 use crate::segment::{BlockChecksums, Segment, digest};
 use crate::settings::Settings;
 use crate::storage::{self, ByteObserver, LocalStorage, LockMode, Storage, StorageFile, parent};
-use crate::views::Views;
+use crate::views::ViewsFile;
 use crate::write::Writer;
 use crate::write_down_position::WriteDownPosition;
 
@@ -186,7 +186,7 @@ impl Database {
     /// # Errors
     /// [`Error::Corrupt`] for one that isn't sound; [`Error::Io`].
     pub fn views_text(&self) -> Result<Option<String>> {
-        self.sound_text(VIEWS_FILE, |bytes, path| Views::parse(bytes, path).map(drop))
+        self.sound_text(VIEWS_FILE, |bytes, path| ViewsFile::parse(bytes, path).map(drop))
     }
 
     /// Users and roles as their file has them; none if there is none. They are as confidential as the database.
@@ -606,7 +606,7 @@ impl ReplicaWriter {
     /// # Errors
     /// [`Error::Corrupt`] for bytes that are none.
     pub fn put_views(&self, bytes: Option<&[u8]>) -> Result<()> {
-        self.put_text(VIEWS_FILE, bytes, |bytes, path| Views::parse(bytes, path).map(drop))
+        self.put_text(VIEWS_FILE, bytes, |bytes, path| ViewsFile::parse(bytes, path).map(drop))
     }
 
     /// Replaces users and roles; `None` for none.

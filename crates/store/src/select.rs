@@ -111,14 +111,14 @@ pub struct SelectedCount {
 }
 
 impl TableSnapshot {
-    /// The pieces that hold all wanted rows, in the table's order within each date.
+    /// The pieces that hold all selected rows, in the table's order within each date.
     ///
     /// # Errors
     /// [`Error::Corrupt`](crate::Error::Corrupt) for a damaged index whose segment is damaged too.
     pub fn select(&self, selection: &Selection) -> Result<(Vec<SegmentRows>, SelectionStats)> {
         let (mut pieces, mut stats) = (Vec::new(), SelectionStats::default());
         for partition in self.partitions() {
-            let kept_before = pieces.len();
+            let pieces_before = pieces.len();
             let last = self.spec().partition.last(partition.date);
             let is_selected = partition.date <= selection.date.max && last >= selection.date.min;
             for segment in partition.segments.iter() {
@@ -132,7 +132,7 @@ impl TableSnapshot {
                 self.select_symbols(selection, partition, &mut pieces, &mut stats)?;
             }
             stats.partitions.total += 1;
-            stats.partitions.selected += u64::from(pieces.len() > kept_before);
+            stats.partitions.selected += u64::from(pieces.len() > pieces_before);
         }
         stats.rows.selected = pieces.iter().map(|piece| piece.rows.end - piece.rows.start).sum();
         let mut read = BlocksRead::default();

@@ -79,7 +79,7 @@ pub(crate) type ReadViews = (Vec<u8>, Arc<[View]>);
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Views {
+pub(crate) struct ViewsFile {
     version: u32,
     /// BLAKE3 of `views` as compact JSON.
     blake3: String,
@@ -91,13 +91,13 @@ fn digest(views: &[View]) -> Result<String> {
     Ok(blake3::hash(&text).to_hex().to_string())
 }
 
-impl Views {
+impl ViewsFile {
     /// The file of some views, which it puts into the order of their names.
     pub(crate) fn to_json(mut views: Vec<View>) -> Result<Vec<u8>> {
         views.sort_by(|a, b| a.name.cmp(&b.name));
         // A list that an older release can read stays one.
         let version = views.iter().map(View::version).max().unwrap_or(1);
-        let file = Views { version, blake3: digest(&views)?, views };
+        let file = ViewsFile { version, blake3: digest(&views)?, views };
         serde_json::to_vec_pretty(&file).map_err(|error| Error::Refused { reason: error.to_string() })
     }
 
@@ -109,7 +109,7 @@ impl Views {
             let found = u32::try_from(version).unwrap_or(u32::MAX);
             return Err(Error::FormatVersion { path: path.to_path_buf(), found, supported: VERSION });
         }
-        let file: Views = serde_json::from_value(list).map_err(|error| corrupt(error.to_string()))?;
+        let file: ViewsFile = serde_json::from_value(list).map_err(|error| corrupt(error.to_string()))?;
         let found = digest(&file.views)?;
         if found != file.blake3 {
             return Err(Error::corrupt(path, 0, format!("views of BLAKE3 {}", file.blake3), found));

@@ -17,7 +17,7 @@ use splay_store::ColumnType;
 
 use super::number_form::NumberForm;
 use super::numbers;
-use super::times::{self, Spelling, Zone};
+use super::times::{self, LocalZone, TimeSpelling};
 
 /// Texts that mean null in columns that hold no text. A ticker may be called NA, so text columns keep them.
 pub(crate) const NULL_TOKENS: [&str; 8] = ["NA", "N/A", "NULL", "null", "None", "none", "\\N", "-"];
@@ -27,9 +27,9 @@ pub(crate) const NULL_TOKENS: [&str; 8] = ["NA", "N/A", "NULL", "null", "None", 
 pub(crate) struct ColumnPlan {
     pub name: String,
     pub column_type: ColumnType,
-    pub spelling: Spelling,
+    pub spelling: TimeSpelling,
     pub date_patterns: Vec<String>,
-    pub zone: Zone,
+    pub zone: LocalZone,
     /// Values are divided by ten to this power.
     pub shift: u32,
     /// Unquoted texts that mean null.
@@ -61,9 +61,9 @@ impl ColumnPlan {
         ColumnPlan {
             name: name.to_owned(),
             column_type,
-            spelling: Spelling::Written,
+            spelling: TimeSpelling::Written,
             date_patterns: Vec::new(),
-            zone: Zone::UTC,
+            zone: LocalZone::UTC,
             shift: 0,
             nulls: Vec::new(),
             blank_is_null: false,
@@ -139,16 +139,16 @@ const SLOTS: usize = 1024;
 
 /// Dictionary codes; a direct-mapped cache in front of the hash map makes repeated symbols cheap.
 #[derive(Debug)]
-pub(crate) struct Symbols {
+pub(crate) struct SymbolCodes {
     codes: Vec<i32>,
     values: TextValues,
     code_of: HashMap<Box<[u8]>, i32>,
     slots: Box<[i32]>,
 }
 
-impl Symbols {
-    fn new() -> Symbols {
-        Symbols {
+impl SymbolCodes {
+    fn new() -> SymbolCodes {
+        SymbolCodes {
             codes: Vec::new(),
             values: TextValues::default(),
             code_of: HashMap::new(),
@@ -194,7 +194,7 @@ fn check_text(text: &[u8]) -> Result<(), &'static str> {
 }
 
 #[derive(Debug)]
-pub(crate) enum Values {
+pub(crate) enum ColumnValues {
     Bool(Vec<bool>),
     Int(Vec<i64>),
     Uint(Vec<u64>),
@@ -202,7 +202,7 @@ pub(crate) enum Values {
     Float32(Vec<f32>),
     Decimal(Vec<i128>),
     Days(Vec<i32>),
-    Symbol(Symbols),
+    Symbol(SymbolCodes),
     Text(TextValues),
     Levels(Levels),
 }
@@ -252,14 +252,14 @@ impl Levels {
 }
 
 /// A column of the block that is being parsed.
-pub(crate) struct Column<'a> {
+pub(crate) struct ParsedColumn<'a> {
     pub plan: &'a ColumnPlan,
-    pub values: Values,
+    pub values: ColumnValues,
     pub fast: bool,
     pub shift: usize,
     pub null_above: f64,
     nulls: Vec<usize>,
-    zone: Zone,
+    zone: LocalZone,
     bounds: (i128, i128),
 }
 
@@ -268,37 +268,37 @@ macro_rules! on_vector {
     ($values:expr, $vector:ident => $do:expr, $texts:ident => $texts_do:expr, $symbols:ident => $symbols_do:expr,
      $levels:ident => $levels_do:expr) => {
         match $values {
-            Values::Bool($vector) => $do,
-            Values::Int($vector) => $do,
-            Values::Uint($vector) => $do,
-            Values::Float($vector) => $do,
-            Values::Float32($vector) => $do,
-            Values::Decimal($vector) => $do,
-            Values::Days($vector) => $do,
-            Values::Text($texts) => $texts_do,
-            Values::Symbol($symbols) => $symbols_do,
-            Values::Levels($levels) => $levels_do,
+            ColumnValues::Bool($vector) => $do,
+            ColumnValues::Int($vector) => $do,
+            ColumnValues::Uint($vector) => $do,
+            ColumnValues::Float($vector) => $do,
+            ColumnValues::Float32($vector) => $do,
+            ColumnValues::Decimal($vector) => $do,
+            ColumnValues::Days($vector) => $do,
+            ColumnValues::Text($texts) => $texts_do,
+            ColumnValues::Symbol($symbols) => $symbols_do,
+            ColumnValues::Levels($levels) => $levels_do,
         }
     };
 }
 
-impl<'a> Column<'a> {
-    pub fn new(plan: &'a ColumnPlan, capacity: usize) -> Column<'a> {
+impl<'a> ParsedColumn<'a> {
+    pub fn new(plan: &'a ColumnPlan, capacity: usize) -> ParsedColumn<'a> {
         use ColumnType as T;
         let values = match &plan.column_type {
-            T::Bool => Values::Bool(Vec::with_capacity(capacity)),
-            T::Float64 => Values::Float(Vec::with_capacity(capacity)),
-            T::Float32 => Values::Float32(Vec::with_capacity(capacity)),
-            T::Decimal { .. } => Values::Decimal(Vec::with_capacity(capacity)),
-            T::Date => Values::Days(Vec::with_capacity(capacity)),
-            T::Symbol => Values::Symbol(Symbols::new()),
-            T::Text => Values::Text(TextValues::default()),
+            T::Bool => ColumnValues::Bool(Vec::with_capacity(capacity)),
+            T::Float64 => ColumnValues::Float(Vec::with_capacity(capacity)),
+            T::Float32 => ColumnValues::Float32(Vec::with_capacity(capacity)),
+            T::Decimal { .. } => ColumnValues::Decimal(Vec::with_capacity(capacity)),
+            T::Date => ColumnValues::Days(Vec::with_capacity(capacity)),
+            T::Symbol => ColumnValues::Symbol(SymbolCodes::new()),
+            T::Text => ColumnValues::Text(TextValues::default()),
             T::Levels { size } => {
                 let size = usize::try_from(*size).unwrap_or(0);
-                Values::Levels(Levels { size, rows: 0, values: Vec::new(), missing: Vec::new() })
+                ColumnValues::Levels(Levels { size, rows: 0, values: Vec::new(), missing: Vec::new() })
             }
-            T::UInt64 => Values::Uint(Vec::with_capacity(capacity)),
-            _ => Values::Int(Vec::with_capacity(capacity)),
+            T::UInt64 => ColumnValues::Uint(Vec::with_capacity(capacity)),
+            _ => ColumnValues::Int(Vec::with_capacity(capacity)),
         };
         let fast = plan.is_fast()
             && match plan.column_type {
@@ -308,7 +308,7 @@ impl<'a> Column<'a> {
                 }
                 _ => false,
             };
-        Column {
+        ParsedColumn {
             plan,
             values,
             fast,
@@ -325,7 +325,7 @@ impl<'a> Column<'a> {
     }
 
     pub fn is_levels(&self) -> bool {
-        matches!(self.values, Values::Levels(_))
+        matches!(self.values, ColumnValues::Levels(_))
     }
 
     pub fn len(&self) -> usize {
@@ -371,11 +371,11 @@ impl<'a> Column<'a> {
     /// Whether the value is zero or null.
     pub fn is_zero(&self, row: usize) -> bool {
         match &self.values {
-            Values::Int(v) => v[row] == 0,
-            Values::Uint(v) => v[row] == 0,
-            Values::Float(v) => v[row] == 0.0,
-            Values::Float32(v) => v[row] == 0.0,
-            Values::Decimal(v) => v[row] == 0,
+            ColumnValues::Int(v) => v[row] == 0,
+            ColumnValues::Uint(v) => v[row] == 0,
+            ColumnValues::Float(v) => v[row] == 0.0,
+            ColumnValues::Float32(v) => v[row] == 0.0,
+            ColumnValues::Decimal(v) => v[row] == 0,
             _ => false,
         }
     }
@@ -394,7 +394,7 @@ impl<'a> Column<'a> {
 
     /// An instant or time of day that was put together elsewhere.
     pub fn push_nanos(&mut self, nanos: i64) {
-        if let Values::Int(values) = &mut self.values {
+        if let ColumnValues::Int(values) = &mut self.values {
             values.push(nanos);
         }
     }
@@ -411,7 +411,7 @@ impl<'a> Column<'a> {
     /// # Errors
     /// The reason in words; the column is as before.
     pub fn push_levels(&mut self, items: &[Option<f64>]) -> Result<(), String> {
-        let Values::Levels(levels) = &mut self.values else {
+        let ColumnValues::Levels(levels) = &mut self.values else {
             return Err(format!("a list is not {}", self.plan.column_type));
         };
         if items.len() > levels.size {
@@ -442,7 +442,7 @@ impl<'a> Column<'a> {
             let null = null_option(text.trim_ascii()).map(|option| format!("; {option} would make it null"));
             format!("{} is not a number of a level{}", shown(text), null.unwrap_or_default())
         })?;
-        if let Values::Levels(levels) = &mut self.values {
+        if let ColumnValues::Levels(levels) = &mut self.values {
             let place = row * levels.size + level;
             levels.values[place] = value;
             levels.missing.retain(|missing| *missing != place);
@@ -525,8 +525,8 @@ impl<'a> Column<'a> {
             text
         };
         match &mut self.values {
-            Values::Symbol(symbols) => symbols.push(text)?,
-            Values::Text(texts) => {
+            ColumnValues::Symbol(symbols) => symbols.push(text)?,
+            ColumnValues::Text(texts) => {
                 check_text(text)?;
                 texts.push(text)?;
             }
@@ -550,8 +550,8 @@ impl<'a> Column<'a> {
     fn push_number(&mut self, text: &[u8]) -> Result<(), String> {
         let plan = self.plan;
         let parsed = match &mut self.values {
-            Values::Bool(values) => boolean(text).map(|v| values.push(v)),
-            Values::Float(values) => match numbers::float(text, plan.shift) {
+            ColumnValues::Bool(values) => boolean(text).map(|v| values.push(v)),
+            ColumnValues::Float(values) => match numbers::float(text, plan.shift) {
                 Some(value) if value.abs() > plan.null_above => {
                     self.push_null();
                     Some(())
@@ -562,19 +562,19 @@ impl<'a> Column<'a> {
                 }
                 _ => None,
             },
-            Values::Float32(values) => {
+            ColumnValues::Float32(values) => {
                 let value = numbers::float32(text).filter(|value| !numbers::is_beyond(f64::from(*value), text));
                 value.map(|v| values.push(v))
             }
-            Values::Decimal(values) => match plan.column_type {
+            ColumnValues::Decimal(values) => match plan.column_type {
                 ColumnType::Decimal { precision, scale } => {
                     numbers::decimal(text, u32::try_from(scale).unwrap_or(0), u32::from(precision))
                         .map(|v| values.push(v))
                 }
                 _ => None,
             },
-            Values::Days(values) => date(text, &plan.date_patterns).map(|v| values.push(v)),
-            Values::Int(_) | Values::Uint(_) => {
+            ColumnValues::Days(values) => date(text, &plan.date_patterns).map(|v| values.push(v)),
+            ColumnValues::Int(_) | ColumnValues::Uint(_) => {
                 let value = numbers::integer(text).and_then(|v| unscaled(v, plan.shift));
                 match value.filter(|v| (self.bounds.0..=self.bounds.1).contains(v)) {
                     #[expect(clippy::cast_precision_loss, reason = "only compared with a limit")]
@@ -586,15 +586,15 @@ impl<'a> Column<'a> {
                     None => None,
                 }
             }
-            Values::Symbol(_) | Values::Text(_) | Values::Levels(_) => None,
+            ColumnValues::Symbol(_) | ColumnValues::Text(_) | ColumnValues::Levels(_) => None,
         };
         parsed.ok_or_else(|| self.no_value(text))
     }
 
     fn push_integer(&mut self, value: i128) -> Option<()> {
         match &mut self.values {
-            Values::Int(values) => values.push(i64::try_from(value).ok()?),
-            Values::Uint(values) => values.push(u64::try_from(value).ok()?),
+            ColumnValues::Int(values) => values.push(i64::try_from(value).ok()?),
+            ColumnValues::Uint(values) => values.push(u64::try_from(value).ok()?),
             _ => {}
         }
         Some(())
@@ -607,10 +607,10 @@ impl<'a> Column<'a> {
             spelling if spelling.needs_date() => "time of day".to_owned(),
             _ => plan.column_type.to_string(),
         };
-        let integer =
-            matches!(self.values, Values::Int(_) | Values::Uint(_)) && plan.column_type != ColumnType::Timestamp;
+        let integer = matches!(self.values, ColumnValues::Int(_) | ColumnValues::Uint(_))
+            && plan.column_type != ColumnType::Timestamp;
         let is_float = || numbers::float(text, 0).is_some_and(|value| !numbers::is_beyond(value, text));
-        let has_wider = integer || matches!(self.values, Values::Float32(_));
+        let has_wider = integer || matches!(self.values, ColumnValues::Float32(_));
         let wider = if has_wider && is_float() { "float64" } else { "text" };
         let shown = shown(text);
         let null = self.null_hint(text);
@@ -642,8 +642,8 @@ impl<'a> Column<'a> {
         let nulls = validity(self.len(), &self.nulls);
         let plan = self.plan;
         Ok(match self.values {
-            Values::Bool(values) => Arc::new(BooleanArray::new(BooleanBuffer::from(values), nulls)),
-            Values::Int(values) => {
+            ColumnValues::Bool(values) => Arc::new(BooleanArray::new(BooleanBuffer::from(values), nulls)),
+            ColumnValues::Int(values) => {
                 let values = ScalarBuffer::from(values);
                 match plan.column_type {
                     T::Timestamp => Arc::new(TimestampNanosecondArray::try_new(values, nulls)?.with_timezone("UTC")),
@@ -653,16 +653,16 @@ impl<'a> Column<'a> {
                     _ => arrow::compute::cast(&Int64Array::try_new(values, nulls)?, &plan.column_type.arrow())?,
                 }
             }
-            Values::Uint(values) => Arc::new(UInt64Array::try_new(values.into(), nulls)?),
-            Values::Float(values) => Arc::new(Float64Array::try_new(values.into(), nulls)?),
-            Values::Float32(values) => Arc::new(Float32Array::try_new(values.into(), nulls)?),
-            Values::Decimal(values) => {
+            ColumnValues::Uint(values) => Arc::new(UInt64Array::try_new(values.into(), nulls)?),
+            ColumnValues::Float(values) => Arc::new(Float64Array::try_new(values.into(), nulls)?),
+            ColumnValues::Float32(values) => Arc::new(Float32Array::try_new(values.into(), nulls)?),
+            ColumnValues::Decimal(values) => {
                 Arc::new(Decimal128Array::try_new(values.into(), nulls)?.with_data_type(plan.column_type.arrow()))
             }
-            Values::Days(values) => Arc::new(Date32Array::try_new(values.into(), nulls)?),
-            Values::Text(texts) => Arc::new(texts.array(nulls)?),
-            Values::Levels(levels) => Arc::new(levels.array(nulls)?),
-            Values::Symbol(symbols) => {
+            ColumnValues::Days(values) => Arc::new(Date32Array::try_new(values.into(), nulls)?),
+            ColumnValues::Text(texts) => Arc::new(texts.array(nulls)?),
+            ColumnValues::Levels(levels) => Arc::new(levels.array(nulls)?),
+            ColumnValues::Symbol(symbols) => {
                 let mut values = symbols.values;
                 if values.ends.is_empty() && !symbols.codes.is_empty() {
                     // All rows are null; their code must still name a value.

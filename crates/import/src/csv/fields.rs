@@ -10,7 +10,7 @@ use super::times;
 
 /// A field as it lies in its buffer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Field<'a> {
+pub(crate) struct CsvField<'a> {
     pub text: Cow<'a, [u8]>,
     pub quoted: bool,
     /// Position of the delimiter or of the record's line feed, or the buffer's length.
@@ -39,14 +39,14 @@ pub(crate) fn plain_end(bytes: &[u8], mut at: usize, delimiter: u8) -> usize {
 }
 
 /// The field at `at`. The reason, when text follows a closing quote or a quote is never closed.
-pub(crate) fn field(bytes: &[u8], at: usize, delimiter: u8) -> Result<Field<'_>, &'static str> {
+pub(crate) fn field(bytes: &[u8], at: usize, delimiter: u8) -> Result<CsvField<'_>, &'static str> {
     if bytes.get(at) != Some(&b'"') {
         let end = plain_end(bytes, at, delimiter);
         let mut text = &bytes[at.min(end)..end];
         if bytes.get(end) != Some(&delimiter) {
             text = text.strip_suffix(b"\r").unwrap_or(text);
         }
-        return Ok(Field { text: Cow::Borrowed(text), quoted: false, end, newlines: 0 });
+        return Ok(CsvField { text: Cow::Borrowed(text), quoted: false, end, newlines: 0 });
     }
     let mut unescaped: Option<Vec<u8>> = None;
     let mut from = at + 1;
@@ -72,7 +72,7 @@ pub(crate) fn field(bytes: &[u8], at: usize, delimiter: u8) -> Result<Field<'_>,
         return Err("text follows a closing quote");
     }
     let text = unescaped.map_or(Cow::Borrowed(&bytes[at + 1..close]), Cow::Owned);
-    Ok(Field { text, quoted: true, end, newlines })
+    Ok(CsvField { text, quoted: true, end, newlines })
 }
 
 /// Position of the line feed that ends the record at `at`, or `None` when the buffer ends first.
@@ -114,7 +114,7 @@ pub(crate) fn last_record_end(bytes: &[u8], delimiter: u8) -> usize {
 }
 
 /// All fields of the record at `at`, and the position after it.
-pub(crate) fn record(bytes: &[u8], at: usize, delimiter: u8) -> Result<(Vec<Field<'_>>, usize), &'static str> {
+pub(crate) fn record(bytes: &[u8], at: usize, delimiter: u8) -> Result<(Vec<CsvField<'_>>, usize), &'static str> {
     let mut fields = Vec::new();
     let mut at = at;
     loop {

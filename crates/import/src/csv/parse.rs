@@ -6,7 +6,7 @@
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
 use arrow::datatypes::SchemaRef;
 
-use super::columns::{Column, ColumnPlan, Values, date, shown};
+use super::columns::{ColumnPlan, ColumnValues, ParsedColumn, date, shown};
 use super::fields::{field, record_end};
 use super::numbers::{float_at, integer_at};
 use super::times;
@@ -22,7 +22,7 @@ const BATCH_BYTES: usize = 8 << 20;
 
 /// What a field of the file becomes.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Action {
+pub(crate) enum FieldAction {
     Skip,
     Column(usize),
     /// A level of a column of levels.
@@ -42,7 +42,7 @@ pub(crate) enum Action {
 pub(crate) struct RecordLayout {
     pub delimiter: u8,
     /// One per field of the file.
-    pub actions: Vec<Action>,
+    pub actions: Vec<FieldAction>,
     /// Names of the file's fields, for errors.
     pub names: Vec<String>,
     /// One per column of the table.
@@ -62,7 +62,7 @@ pub(crate) struct RecordLayout {
 
 /// A row that couldn't be read.
 #[derive(Debug, Clone)]
-pub(crate) struct Fault {
+pub(crate) struct MalformedRow {
     /// Line within the block, from 0.
     pub line: u64,
     pub column: String,
@@ -77,7 +77,7 @@ pub(crate) struct ParsedBlock {
     pub rows: u64,
     /// Line feeds in the block.
     pub lines: u64,
-    pub faults: Vec<Fault>,
+    pub faults: Vec<MalformedRow>,
     /// The trailer line, when the block holds it.
     pub trailer: Option<Vec<u8>>,
     /// A record stood after the trailer.
@@ -87,9 +87,9 @@ pub(crate) struct ParsedBlock {
 /// Why a row isn't one: the field (when one is to blame) and the reason.
 pub(crate) type RowFault = (Option<usize>, String);
 
-pub(crate) struct Builder<'a> {
+pub(crate) struct BlockBuilder<'a> {
     pub(crate) layout: &'a RecordLayout,
-    pub(crate) columns: Vec<Column<'a>>,
+    pub(crate) columns: Vec<ParsedColumn<'a>>,
     /// Times of day that wait for the row's date.
     pub(crate) waiting: Vec<(usize, usize, i64)>,
     pub(crate) rows: usize,
@@ -114,7 +114,7 @@ pub(crate) fn parse(layout: &RecordLayout, bytes: &[u8], len: usize, stop: bool)
     let first = memchr::memchr(b'\n', &bytes[..len]).unwrap_or(len) + 1;
     let rows_max = rows_max(layout);
     let capacity = (len / first + len / first / 8 + 1).min(rows_max);
-    let mut builder = Builder::new(layout, capacity);
+    let mut builder = BlockBuilder::new(layout, capacity);
     let mut at = 0;
     while at < len {
         match bytes[at] {
@@ -156,7 +156,7 @@ pub(crate) fn parse(layout: &RecordLayout, bytes: &[u8], len: usize, stop: bool)
                     .unwrap_or(len);
                 let column = field.and_then(|f| layout.names.get(f)).cloned().unwrap_or_default();
                 let text = bytes[at..end].trim_ascii_end().to_vec();
-                parsed.faults.push(Fault { line: parsed.lines, column, reason, text });
+                parsed.faults.push(MalformedRow { line: parsed.lines, column, reason, text });
                 if stop {
                     break;
                 }
@@ -170,11 +170,20 @@ pub(crate) fn parse(layout: &RecordLayout, bytes: &[u8], len: usize, stop: bool)
     Ok(parsed)
 }
 
-impl<'a> Builder<'a> {
-    pub(crate) fn new(layout: &'a RecordLayout, capacity: usize) -> Builder<'a> {
-        let columns = layout.plans.iter().map(|plan| Column::new(plan, capacity)).collect();
+impl<'a> BlockBuilder<'a> {
+    pub(crate) fn new(layout: &'a RecordLayout, capacity: usize) -> BlockBuilder<'a> {
+        let columns = layout.plans.iter().map(|plan| ParsedColumn::new(plan, capacity)).collect();
         let present = vec![false; layout.actions.len()];
-        Builder { layout, columns, waiting: Vec::new(), rows: 0, capacity, batches: Vec::new(), present, day: None }
+        BlockBuilder {
+            layout,
+            columns,
+            waiting: Vec::new(),
+            rows: 0,
+            capacity,
+            batches: Vec::new(),
+            present,
+            day: None,
+        }
     }
 
     /// What was made so far.
@@ -192,26 +201,26 @@ impl<'a> Builder<'a> {
         let mut day = layout.day;
         for (index, action) in layout.actions.iter().enumerate() {
             let mut end = match action {
-                Action::Column(column) => {
+                FieldAction::Column(column) => {
                     let target = &mut self.columns[*column];
                     match fast(target, bytes, at, delimiter) {
                         Some(end) => end,
                         None => self.slow(bytes, at, index, *column, day, &mut newlines)?,
                     }
                 }
-                Action::Level { column, level } => {
+                FieldAction::Level { column, level } => {
                     let parsed = field(bytes, at, delimiter).map_err(|e| (Some(index), e.to_owned()))?;
                     let pushed = self.columns[*column].push_level(self.rows, *level, &parsed.text, parsed.quoted);
                     pushed.map_err(|e| (Some(index), e))?;
                     newlines += parsed.newlines;
                     parsed.end
                 }
-                Action::Skip => {
+                FieldAction::Skip => {
                     let field = field(bytes, at, delimiter).map_err(|e| (Some(index), e.to_owned()))?;
                     newlines += field.newlines;
                     field.end
                 }
-                Action::Date { patterns, column } => {
+                FieldAction::Date { patterns, column } => {
                     let parsed = field(bytes, at, delimiter).map_err(|e| (Some(index), e.to_owned()))?;
                     let value = date(parsed.text.trim_ascii(), patterns)
                         .ok_or_else(|| (Some(index), format!("{} is not a date", shown(&parsed.text))))?;
@@ -312,7 +321,7 @@ impl<'a> Builder<'a> {
                 }
             }
         }
-        let fresh = layout.plans.iter().map(|plan| Column::new(plan, self.capacity)).collect();
+        let fresh = layout.plans.iter().map(|plan| ParsedColumn::new(plan, self.capacity)).collect();
         let columns = std::mem::replace(&mut self.columns, fresh);
         let mut arrays: Vec<ArrayRef> = Vec::with_capacity(columns.len());
         for (index, column) in columns.into_iter().enumerate() {
@@ -332,12 +341,12 @@ impl<'a> Builder<'a> {
 
 /// Reads a number without looking at the field as text. `None` when that isn't possible.
 #[inline(always)]
-fn fast(column: &mut Column<'_>, bytes: &[u8], at: usize, delimiter: u8) -> Option<usize> {
+fn fast(column: &mut ParsedColumn<'_>, bytes: &[u8], at: usize, delimiter: u8) -> Option<usize> {
     if !column.fast {
         return None;
     }
     match &mut column.values {
-        Values::Float(values) => {
+        ColumnValues::Float(values) => {
             let (value, end) = float_at(bytes, at, column.shift)?;
             if !is_end(bytes, end, delimiter) || value.abs() > column.null_above {
                 return None;
@@ -345,7 +354,7 @@ fn fast(column: &mut Column<'_>, bytes: &[u8], at: usize, delimiter: u8) -> Opti
             values.push(value);
             Some(end)
         }
-        Values::Int(_) => {
+        ColumnValues::Int(_) => {
             let (value, end) = integer_at(bytes, at)?;
             if !is_end(bytes, end, delimiter) || !column.fits(value) {
                 return None;

@@ -16,7 +16,7 @@ const RECORDS_MAX: usize = 100;
 
 /// A record, or a comment, which ends with its line.
 #[derive(Debug)]
-struct Record {
+struct PreambleRecord {
     begin: usize,
     is_comment: bool,
     fields: usize,
@@ -60,7 +60,7 @@ pub(crate) fn after_lines(bytes: &[u8], lines: u64) -> usize {
 }
 
 fn recognised_begin(head: &[u8], delimiter: u8, header: Option<bool>) -> usize {
-    let mut records: Vec<Record> = Vec::new();
+    let mut records: Vec<PreambleRecord> = Vec::new();
     let mut at = 0;
     while records.len() < RECORDS_MAX
         && let Some((record, next)) = read_record(head, at, delimiter)
@@ -79,16 +79,16 @@ fn recognised_begin(head: &[u8], delimiter: u8, header: Option<bool>) -> usize {
 }
 
 /// Whether a record is the header of the row after it.
-fn is_sure_header(header: &Record, row: &Record) -> bool {
+fn is_sure_header(header: &PreambleRecord, row: &PreambleRecord) -> bool {
     header.is_full && !header.has_value && row.has_value && !row.is_comment && row.fields == header.fields
 }
 
 /// Whether a record is no row under a header. Programs for spreadsheets give all lines the same number of delimiters.
-fn is_title(record: &Record, header: &Record) -> bool {
+fn is_title(record: &PreambleRecord, header: &PreambleRecord) -> bool {
     record.fields != header.fields || record.filled <= 1 && header.filled > 1
 }
 
-fn after_comments(records: &[Record], header: Option<bool>) -> usize {
+fn after_comments(records: &[PreambleRecord], header: Option<bool>) -> usize {
     let comments = records.iter().take_while(|record| record.is_comment).count();
     let (Some(last), Some(next)) = (records[..comments].last(), records.get(comments)) else { return 0 };
     let is_header = header != Some(false) && !last.has_value && last.fields == next.fields;
@@ -99,7 +99,7 @@ fn after_comments(records: &[Record], header: Option<bool>) -> usize {
 }
 
 /// The first record at or after `at`, and the position after it. `None` at the end, and for a record that isn't one.
-fn read_record(head: &[u8], at: usize, delimiter: u8) -> Option<(Record, usize)> {
+fn read_record(head: &[u8], at: usize, delimiter: u8) -> Option<(PreambleRecord, usize)> {
     let begin = at + head.get(at..)?.iter().position(|byte| !matches!(byte, b'\n' | b'\r'))?;
     let line_end = memchr::memchr(b'\n', &head[begin..]).map_or(head.len(), |end| begin + end);
     let is_comment = is_comment(&head[begin..line_end]);
@@ -111,7 +111,7 @@ fn read_record(head: &[u8], at: usize, delimiter: u8) -> Option<(Record, usize)>
         Err(_) => (Vec::new(), end?),
     };
     let texts: Vec<&[u8]> = texts.iter().map(|field| field.text.trim_ascii()).collect();
-    let record = Record {
+    let record = PreambleRecord {
         begin,
         is_comment,
         fields: texts.len(),

@@ -46,10 +46,10 @@ impl EpochUnit {
 
 /// How a time is written.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Spelling {
+pub(crate) enum TimeSpelling {
     /// Date and time in one of the usual ISO-like ways.
     Written,
-    /// Like [`Spelling::Written`], or a number since the epoch whose unit follows from its size.
+    /// Like [`TimeSpelling::Written`], or a number since the epoch whose unit follows from its size.
     Any,
     /// A number since 1970-01-01T00:00:00Z.
     Epoch(EpochUnit),
@@ -65,36 +65,39 @@ pub(crate) enum Spelling {
     ClockPatterns(Vec<String>),
 }
 
-impl Spelling {
+impl TimeSpelling {
     pub fn needs_date(&self) -> bool {
         matches!(
             self,
-            Spelling::SinceMidnight(_) | Spelling::Clock(_) | Spelling::ClockText | Spelling::ClockPatterns(_)
+            TimeSpelling::SinceMidnight(_)
+                | TimeSpelling::Clock(_)
+                | TimeSpelling::ClockText
+                | TimeSpelling::ClockPatterns(_)
         )
     }
 }
 
 /// The zone of local times, with the last offset remembered.
 #[derive(Debug, Clone)]
-pub(crate) enum Zone {
+pub(crate) enum LocalZone {
     Fixed(i64),
     Named { zone: Tz, from: i64, until: i64, offset: i64 },
 }
 
-impl Zone {
-    pub const UTC: Zone = Zone::Fixed(0);
+impl LocalZone {
+    pub const UTC: LocalZone = LocalZone::Fixed(0);
 
     /// Reads `UTC`, `-05:00`, `+0530` or an IANA name.
-    pub fn parse(text: &str) -> Option<Zone> {
+    pub fn parse(text: &str) -> Option<LocalZone> {
         if matches!(text, "UTC" | "Z" | "GMT" | "Etc/UTC") {
-            return Some(Zone::UTC);
+            return Some(LocalZone::UTC);
         }
         if text.starts_with(['+', '-']) {
             let (seconds, end) = offset(text.as_bytes())?;
-            return (end == text.len()).then_some(Zone::Fixed(seconds * 1_000_000_000));
+            return (end == text.len()).then_some(LocalZone::Fixed(seconds * 1_000_000_000));
         }
         let zone: Tz = text.parse().ok()?;
-        Some(Zone::Named { zone, from: 0, until: 0, offset: 0 })
+        Some(LocalZone::Named { zone, from: 0, until: 0, offset: 0 })
     }
 
     /// The instant of a local time, both in nanoseconds.
@@ -104,15 +107,15 @@ impl Zone {
     #[inline]
     pub fn instant(&mut self, local: i64) -> Result<i64, &'static str> {
         let shift = match self {
-            Zone::Fixed(shift) => *shift,
-            Zone::Named { from, until, offset, .. } if *from <= local && local < *until => *offset,
-            Zone::Named { .. } => self.look_up(local)?,
+            LocalZone::Fixed(shift) => *shift,
+            LocalZone::Named { from, until, offset, .. } if *from <= local && local < *until => *offset,
+            LocalZone::Named { .. } => self.look_up(local)?,
         };
         local.checked_sub(shift).ok_or(OUT_OF_RANGE)
     }
 
     fn look_up(&mut self, local: i64) -> Result<i64, &'static str> {
-        let Zone::Named { zone, from, until, offset } = self else { return Ok(0) };
+        let LocalZone::Named { zone, from, until, offset } = self else { return Ok(0) };
         let at = |local: i64| zone.offset_from_local_datetime(&DateTime::from_timestamp_nanos(local).naive_utc());
         let shift = at(local).earliest().ok_or("the local time was skipped by the change to summer time")?;
         let shift = i64::from(shift.fix().local_minus_utc()) * 1_000_000_000;
@@ -325,11 +328,11 @@ pub(crate) fn clock(text: &[u8], digits: u32) -> Option<i64> {
 }
 
 /// A time of day in nanoseconds since midnight.
-pub(crate) fn time_of_day(text: &[u8], spelling: &Spelling) -> Option<i64> {
+pub(crate) fn time_of_day(text: &[u8], spelling: &TimeSpelling) -> Option<i64> {
     let nanos = match spelling {
-        Spelling::SinceMidnight(unit) => count(text, *unit)?,
-        Spelling::Clock(digits) => clock(text, *digits)?,
-        Spelling::ClockPatterns(patterns) => clock_by_patterns(text, patterns)?,
+        TimeSpelling::SinceMidnight(unit) => count(text, *unit)?,
+        TimeSpelling::Clock(digits) => clock(text, *digits)?,
+        TimeSpelling::ClockPatterns(patterns) => clock_by_patterns(text, patterns)?,
         _ => {
             let (nanos, end) = clock_prefix(text)?;
             if end != text.len() {
@@ -448,23 +451,23 @@ pub(crate) fn local(day: i32, time_of_day: i64) -> Option<i64> {
 ///
 /// # Errors
 /// The reason in words.
-pub(crate) fn instant(text: &[u8], spelling: &Spelling, zone: &mut Zone) -> Result<i64, &'static str> {
+pub(crate) fn instant(text: &[u8], spelling: &TimeSpelling, zone: &mut LocalZone) -> Result<i64, &'static str> {
     const NO_TIME: &str = "is not a timestamp";
     match spelling {
-        Spelling::Written => match written(text).ok_or(NO_TIME)? {
+        TimeSpelling::Written => match written(text).ok_or(NO_TIME)? {
             (local, None) => zone.instant(local),
             (local, Some(seconds)) => local.checked_sub(seconds * 1_000_000_000).ok_or(OUT_OF_RANGE),
         },
-        Spelling::Any => {
-            if let Ok(instant) = instant(text, &Spelling::Written, zone) {
+        TimeSpelling::Any => {
+            if let Ok(instant) = instant(text, &TimeSpelling::Written, zone) {
                 return Ok(instant);
             }
             let point = memchr::memchr(b'.', text).unwrap_or(text.len());
             let whole = super::numbers::integer(&text[..point]).ok_or(NO_TIME)?;
             count(text, EpochUnit::guess(whole).ok_or(NO_TIME)?).ok_or(NO_TIME)
         }
-        Spelling::Epoch(unit) => count(text, *unit).ok_or("is not a number of the epoch's unit"),
-        Spelling::Patterns(patterns) => {
+        TimeSpelling::Epoch(unit) => count(text, *unit).ok_or("is not a number of the epoch's unit"),
+        TimeSpelling::Patterns(patterns) => {
             let text = std::str::from_utf8(text).map_err(|_| "is not UTF-8 text")?;
             for pattern in patterns {
                 if let Ok(absolute) = DateTime::parse_from_str(text, pattern) {
@@ -479,9 +482,10 @@ pub(crate) fn instant(text: &[u8], spelling: &Spelling, zone: &mut Zone) -> Resu
             }
             Err(NO_TIME)
         }
-        Spelling::SinceMidnight(_) | Spelling::Clock(_) | Spelling::ClockText | Spelling::ClockPatterns(_) => {
-            Err("needs a date")
-        }
+        TimeSpelling::SinceMidnight(_)
+        | TimeSpelling::Clock(_)
+        | TimeSpelling::ClockText
+        | TimeSpelling::ClockPatterns(_) => Err("needs a date"),
     }
 }
 
@@ -491,7 +495,7 @@ mod tests {
     use super::*;
 
     fn utc(text: &str) -> i64 {
-        instant(text.as_bytes(), &Spelling::Written, &mut Zone::UTC.clone()).unwrap()
+        instant(text.as_bytes(), &TimeSpelling::Written, &mut LocalZone::UTC.clone()).unwrap()
     }
 
     #[test]
@@ -571,7 +575,7 @@ mod tests {
 
     #[test]
     fn local_times_follow_their_zone_and_gaps_are_refused() {
-        let mut zone = Zone::parse("America/New_York").unwrap();
+        let mut zone = LocalZone::parse("America/New_York").unwrap();
         let local = |text: &str| written(text.as_bytes()).unwrap().0;
         assert_eq!(zone.instant(local("2024-01-02 09:30:00")), Ok(utc("2024-01-02T14:30:00Z")));
         assert_eq!(zone.instant(local("2024-07-02 09:30:00")), Ok(utc("2024-07-02T13:30:00Z")));
@@ -580,8 +584,8 @@ mod tests {
         // Ambiguous: the first.
         assert_eq!(zone.instant(local("2024-11-03 01:30:00")), Ok(utc("2024-11-03T05:30:00Z")));
         assert_eq!(zone.instant(local("2024-11-03 02:00:00")), Ok(utc("2024-11-03T07:00:00Z")));
-        assert_eq!(Zone::parse("-05:00").unwrap().instant(0), Ok(5 * HOUR_NS));
-        assert_eq!(Zone::parse("Etc/GMT+5").unwrap().instant(0), Ok(5 * HOUR_NS));
-        assert!(Zone::parse("Mars/Base").is_none());
+        assert_eq!(LocalZone::parse("-05:00").unwrap().instant(0), Ok(5 * HOUR_NS));
+        assert_eq!(LocalZone::parse("Etc/GMT+5").unwrap().instant(0), Ok(5 * HOUR_NS));
+        assert!(LocalZone::parse("Mars/Base").is_none());
     }
 }

@@ -71,9 +71,9 @@ pub(crate) struct RecordSpec {
     pub time: &'static str,
 }
 
-struct Fields(Vec<FieldSpec>);
+struct DbnFields(Vec<FieldSpec>);
 
-impl Fields {
+impl DbnFields {
     fn add(&mut self, name: impl Into<String>, offset: usize, kind: FieldKind) {
         self.0.push(FieldSpec { name: name.into(), offset, kind });
     }
@@ -116,7 +116,7 @@ macro_rules! fields {
 
 /// The fields of a record type, or `None` for one that makes no table.
 pub(crate) fn of(record_type: u8) -> Option<RecordSpec> {
-    let mut f = Fields(Vec::new());
+    let mut f = DbnFields(Vec::new());
     let (name, size, time) = match record_type {
         rtype::MBO => {
             fields!(f, MboMsg: ts_recv Instant);
@@ -205,7 +205,7 @@ pub(crate) fn of(record_type: u8) -> Option<RecordSpec> {
     Some(RecordSpec { name, size, fields: f.0, time })
 }
 
-fn definition(f: &mut Fields) {
+fn definition(f: &mut DbnFields) {
     fields!(f, InstrumentDefMsg: ts_recv Instant);
     f.header();
     fields!(f, InstrumentDefMsg: raw_symbol Text(71), security_update_action Char, instrument_class Char,

@@ -20,9 +20,9 @@ use arrow::array::{
 use arrow::datatypes::{Field, Int32Type, Schema, SchemaRef};
 use splay_store::{ColumnSpec, ColumnType};
 
-use crate::decompress::Stream;
+use crate::decompress::DecompressedStream;
 use crate::error::{Error, Result};
-use crate::format::Batches;
+use crate::format::FileBatches;
 use crate::input::InputFile;
 use fields::{FieldKind, RecordSpec};
 
@@ -35,7 +35,7 @@ const SYMBOL: &str = "symbol";
 
 /// The file's columns and its time column. A file without records has those of its metadata's schema.
 pub(crate) fn columns(file: &InputFile) -> Result<(Vec<ColumnSpec>, Option<String>)> {
-    let mut decoder = Decoder::open(file)?;
+    let mut decoder = DbnDecoder::open(file)?;
     let seen = decoder.next_spec()?;
     let record_spec = seen
         .or_else(|| fields::of(::dbn::RType::from(decoder.schema?) as u8))
@@ -47,8 +47,8 @@ pub(crate) fn columns(file: &InputFile) -> Result<(Vec<ColumnSpec>, Option<Strin
 }
 
 /// The file's batches.
-pub(crate) fn batches(file: &InputFile) -> Result<Batches> {
-    let mut decoder = Decoder::open(file)?;
+pub(crate) fn batches(file: &InputFile) -> Result<FileBatches> {
+    let mut decoder = DbnDecoder::open(file)?;
     let mut done = false;
     let bytes = file.bytes;
     Ok(Box::new(std::iter::from_fn(move || {
@@ -63,9 +63,9 @@ pub(crate) fn batches(file: &InputFile) -> Result<Batches> {
     })))
 }
 
-struct Decoder {
+struct DbnDecoder {
     file: String,
-    stream: Stream,
+    stream: DecompressedStream,
     fsm: DbnFsm,
     metadata_seen: bool,
     schema: Option<::dbn::Schema>,
@@ -76,9 +76,9 @@ struct Decoder {
     pending: bool,
 }
 
-impl Decoder {
-    fn open(file: &InputFile) -> Result<Decoder> {
-        let mut stream = Stream::open(file, Arc::new(AtomicU64::new(0)))?;
+impl DbnDecoder {
+    fn open(file: &InputFile) -> Result<DbnDecoder> {
+        let mut stream = DecompressedStream::open(file, Arc::new(AtomicU64::new(0)))?;
         let mut prelude = [0u8; PRELUDE_BYTES];
         let got = stream.read_full(&mut prelude)?;
         if got < PRELUDE_BYTES || !prelude.starts_with(b"DBN") {
@@ -97,14 +97,23 @@ impl Decoder {
         let mut fsm = fsm.map_err(|e| Error::damaged(&file.name, e.to_string()))?;
         fsm.write_all(&prelude);
         let (symbols, name) = (TsSymbolMap::new(), file.name.clone());
-        Ok(Decoder { file: name, stream, fsm, metadata_seen: false, schema: None, symbols, spec: None, pending: false })
+        Ok(DbnDecoder {
+            file: name,
+            stream,
+            fsm,
+            metadata_seen: false,
+            schema: None,
+            symbols,
+            spec: None,
+            pending: false,
+        })
     }
 
     fn damaged(&self, reason: impl std::fmt::Display) -> Error {
         Error::damaged(&self.file, reason.to_string())
     }
 
-    /// Makes the next record of data available to [`Decoder::record`]. False at the end.
+    /// Makes the next record of data available to [`DbnDecoder::record`]. False at the end.
     fn advance(&mut self) -> Result<bool> {
         if self.pending {
             return Ok(true);
@@ -204,7 +213,7 @@ impl Decoder {
             return Ok(None);
         }
         let Some((_, spec, schema)) = self.spec.clone() else { return Ok(None) };
-        let mut builders: Vec<Builder> = spec.fields.iter().map(|f| Builder::new(f.kind)).collect();
+        let mut builders: Vec<DbnColumn> = spec.fields.iter().map(|f| DbnColumn::new(f.kind)).collect();
         let mut symbols = StringDictionaryBuilder::<Int32Type>::new();
         let mut rows = 0;
         while rows < BATCH_ROWS && self.advance()? {
@@ -232,7 +241,7 @@ impl Decoder {
             rows += 1;
         }
         let arrays: Vec<ArrayRef> =
-            builders.into_iter().map(Builder::finish).chain([Arc::new(symbols.finish()) as ArrayRef]).collect();
+            builders.into_iter().map(DbnColumn::finish).chain([Arc::new(symbols.finish()) as ArrayRef]).collect();
         RecordBatch::try_new(schema, arrays).map(Some).map_err(|e| self.damaged(e))
     }
 }
@@ -246,7 +255,7 @@ fn symbol(symbols: &TsSymbolMap, record: RecordRef<'_>) -> String {
 }
 
 /// A column of the batch that is being made.
-enum Builder {
+enum DbnColumn {
     U8(UInt8Builder),
     U16(UInt16Builder),
     U32(UInt32Builder),
@@ -264,52 +273,52 @@ fn bytes_at<const N: usize>(bytes: &[u8], offset: usize) -> Option<[u8; N]> {
     bytes.get(offset..)?.first_chunk::<N>().copied()
 }
 
-impl Builder {
-    fn new(kind: FieldKind) -> Builder {
+impl DbnColumn {
+    fn new(kind: FieldKind) -> DbnColumn {
         match kind {
-            FieldKind::U8 => Builder::U8(UInt8Builder::new()),
-            FieldKind::U16 => Builder::U16(UInt16Builder::new()),
-            FieldKind::U32 | FieldKind::Size => Builder::U32(UInt32Builder::new()),
-            FieldKind::U64 => Builder::U64(UInt64Builder::new()),
-            FieldKind::I8 => Builder::I8(Int8Builder::new()),
-            FieldKind::I16 => Builder::I16(Int16Builder::new()),
-            FieldKind::I32 => Builder::I32(Int32Builder::new()),
-            FieldKind::Quantity => Builder::I64(Int64Builder::new()),
-            FieldKind::Price => Builder::F64(Float64Builder::new()),
-            FieldKind::Instant => Builder::Instant(TimestampNanosecondBuilder::new().with_timezone("UTC")),
-            FieldKind::Char | FieldKind::Text(_) => Builder::Symbol(StringDictionaryBuilder::new()),
+            FieldKind::U8 => DbnColumn::U8(UInt8Builder::new()),
+            FieldKind::U16 => DbnColumn::U16(UInt16Builder::new()),
+            FieldKind::U32 | FieldKind::Size => DbnColumn::U32(UInt32Builder::new()),
+            FieldKind::U64 => DbnColumn::U64(UInt64Builder::new()),
+            FieldKind::I8 => DbnColumn::I8(Int8Builder::new()),
+            FieldKind::I16 => DbnColumn::I16(Int16Builder::new()),
+            FieldKind::I32 => DbnColumn::I32(Int32Builder::new()),
+            FieldKind::Quantity => DbnColumn::I64(Int64Builder::new()),
+            FieldKind::Price => DbnColumn::F64(Float64Builder::new()),
+            FieldKind::Instant => DbnColumn::Instant(TimestampNanosecondBuilder::new().with_timezone("UTC")),
+            FieldKind::Char | FieldKind::Text(_) => DbnColumn::Symbol(StringDictionaryBuilder::new()),
         }
     }
 
     /// Appends a field. `None` when the value has no place in the column.
     fn push(&mut self, bytes: &[u8], at: usize, kind: FieldKind) -> Option<()> {
         match self {
-            Builder::U8(b) => b.append_value(*bytes.get(at)?),
-            Builder::U16(b) => b.append_value(u16::from_le_bytes(bytes_at(bytes, at)?)),
-            Builder::U32(b) => {
+            DbnColumn::U8(b) => b.append_value(*bytes.get(at)?),
+            DbnColumn::U16(b) => b.append_value(u16::from_le_bytes(bytes_at(bytes, at)?)),
+            DbnColumn::U32(b) => {
                 let value = u32::from_le_bytes(bytes_at(bytes, at)?);
                 b.append_option((kind != FieldKind::Size || value != ::dbn::UNDEF_ORDER_SIZE).then_some(value));
             }
-            Builder::U64(b) => b.append_value(u64::from_le_bytes(bytes_at(bytes, at)?)),
-            Builder::I8(b) => b.append_value(i8::from_le_bytes(bytes_at(bytes, at)?)),
-            Builder::I16(b) => b.append_value(i16::from_le_bytes(bytes_at(bytes, at)?)),
-            Builder::I32(b) => b.append_value(i32::from_le_bytes(bytes_at(bytes, at)?)),
-            Builder::I64(b) => {
+            DbnColumn::U64(b) => b.append_value(u64::from_le_bytes(bytes_at(bytes, at)?)),
+            DbnColumn::I8(b) => b.append_value(i8::from_le_bytes(bytes_at(bytes, at)?)),
+            DbnColumn::I16(b) => b.append_value(i16::from_le_bytes(bytes_at(bytes, at)?)),
+            DbnColumn::I32(b) => b.append_value(i32::from_le_bytes(bytes_at(bytes, at)?)),
+            DbnColumn::I64(b) => {
                 let value = i64::from_le_bytes(bytes_at(bytes, at)?);
                 b.append_option((value != ::dbn::UNDEF_STAT_QUANTITY).then_some(value));
             }
-            Builder::F64(b) => {
+            DbnColumn::F64(b) => {
                 let value = i64::from_le_bytes(bytes_at(bytes, at)?);
                 b.append_option((value != ::dbn::UNDEF_PRICE).then(|| price(value)));
             }
-            Builder::Instant(b) => {
+            DbnColumn::Instant(b) => {
                 let value = u64::from_le_bytes(bytes_at(bytes, at)?);
                 match value {
                     ::dbn::UNDEF_TIMESTAMP => b.append_null(),
                     _ => b.append_value(i64::try_from(value).ok()?),
                 }
             }
-            Builder::Symbol(b) => {
+            DbnColumn::Symbol(b) => {
                 let len = if let FieldKind::Text(len) = kind { len } else { 1 };
                 let field = bytes.get(at..at + len)?;
                 let field = &field[..memchr::memchr(0, field).unwrap_or(len)];
@@ -324,17 +333,17 @@ impl Builder {
 
     fn finish(self) -> ArrayRef {
         match self {
-            Builder::U8(mut b) => Arc::new(b.finish()),
-            Builder::U16(mut b) => Arc::new(b.finish()),
-            Builder::U32(mut b) => Arc::new(b.finish()),
-            Builder::U64(mut b) => Arc::new(b.finish()),
-            Builder::I8(mut b) => Arc::new(b.finish()),
-            Builder::I16(mut b) => Arc::new(b.finish()),
-            Builder::I32(mut b) => Arc::new(b.finish()),
-            Builder::I64(mut b) => Arc::new(b.finish()),
-            Builder::F64(mut b) => Arc::new(b.finish()),
-            Builder::Instant(mut b) => Arc::new(b.finish()),
-            Builder::Symbol(mut b) => Arc::new(b.finish()),
+            DbnColumn::U8(mut b) => Arc::new(b.finish()),
+            DbnColumn::U16(mut b) => Arc::new(b.finish()),
+            DbnColumn::U32(mut b) => Arc::new(b.finish()),
+            DbnColumn::U64(mut b) => Arc::new(b.finish()),
+            DbnColumn::I8(mut b) => Arc::new(b.finish()),
+            DbnColumn::I16(mut b) => Arc::new(b.finish()),
+            DbnColumn::I32(mut b) => Arc::new(b.finish()),
+            DbnColumn::I64(mut b) => Arc::new(b.finish()),
+            DbnColumn::F64(mut b) => Arc::new(b.finish()),
+            DbnColumn::Instant(mut b) => Arc::new(b.finish()),
+            DbnColumn::Symbol(mut b) => Arc::new(b.finish()),
         }
     }
 }

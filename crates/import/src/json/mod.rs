@@ -11,7 +11,7 @@ mod rows;
 pub(crate) mod scan;
 
 use crate::sniff::Sample;
-use scan::{Fields, Value};
+use scan::{JsonValue, ObjectFields};
 
 /// Whether a file begins as JSON of objects does.
 pub(crate) fn looks_like_json(head: &[u8]) -> bool {
@@ -49,15 +49,15 @@ pub(crate) fn add_sample(sample: &mut Sample, bytes: &[u8], rows_max: usize) {
 
 /// The load itself names what is wrong with a malformed one.
 fn add_object(sample: &mut Sample, object: &[u8]) {
-    let Ok(fields) = Fields::new(object).collect::<Result<Vec<_>, _>>() else { return };
+    let Ok(fields) = ObjectFields::new(object).collect::<Result<Vec<_>, _>>() else { return };
     sample.rows += 1;
     for (name, value) in fields {
         let name = String::from_utf8_lossy(&name);
         match value {
-            Value::Null => sample.add_value(&name, b"", false),
-            Value::Text(text) => sample.add_value(&name, &text, false),
-            Value::Word(word) => sample.add_value(&name, word, false),
-            Value::Nested(nested) => {
+            JsonValue::Null => sample.add_value(&name, b"", false),
+            JsonValue::Text(text) => sample.add_value(&name, &text, false),
+            JsonValue::Word(word) => sample.add_value(&name, word, false),
+            JsonValue::Nested(nested) => {
                 let items = scan::numbers(nested).map(|numbers| numbers.len());
                 sample.add_nested(&name, nested, items);
             }

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use super::scan::{self, Fields, Value};
-use crate::csv::parse::{Builder, Fault, ParsedBlock, RecordLayout, RowFault, rows_max};
+use super::scan::{self, JsonValue, ObjectFields};
+use crate::csv::parse::{BlockBuilder, MalformedRow, ParsedBlock, RecordLayout, RowFault, rows_max};
 
 /// Bytes of a short object, from which the first rows of a block are counted.
 const OBJECT_BYTES: usize = 64;
@@ -23,7 +23,7 @@ pub(crate) enum JsonForm {
 /// The reason, when the columns don't make a batch, or an array isn't closed.
 pub(crate) fn parse(layout: &RecordLayout, bytes: &[u8], form: JsonForm, stop: bool) -> Result<ParsedBlock, String> {
     let rows_max = rows_max(layout);
-    let builder = Builder::new(layout, (bytes.len() / OBJECT_BYTES + 1).min(rows_max));
+    let builder = BlockBuilder::new(layout, (bytes.len() / OBJECT_BYTES + 1).min(rows_max));
     let places = layout.names.iter().enumerate().map(|(place, name)| (name.as_bytes(), place)).collect();
     let mut objects = Objects { layout, builder, places, parsed: ParsedBlock::default(), rows_max };
     match form {
@@ -37,7 +37,7 @@ pub(crate) fn parse(layout: &RecordLayout, bytes: &[u8], form: JsonForm, stop: b
 
 struct Objects<'a> {
     layout: &'a RecordLayout,
-    builder: Builder<'a>,
+    builder: BlockBuilder<'a>,
     /// Place of each field by its name.
     places: HashMap<&'a [u8], usize>,
     parsed: ParsedBlock,
@@ -122,13 +122,13 @@ impl<'a> Objects<'a> {
 
     fn fault(&mut self, place: Option<usize>, reason: String, text: &[u8]) {
         let column = place.and_then(|place| self.layout.names.get(place)).cloned().unwrap_or_default();
-        self.parsed.faults.push(Fault { line: self.parsed.lines, column, reason, text: text.to_vec() });
+        self.parsed.faults.push(MalformedRow { line: self.parsed.lines, column, reason, text: text.to_vec() });
     }
 
     fn object(&mut self, object: &[u8]) -> Result<(), RowFault> {
         self.builder.begin();
         let mut next = 0;
-        for field in Fields::new(object) {
+        for field in ObjectFields::new(object) {
             let (name, value) = field.map_err(|reason| (None, reason))?;
             // Objects mostly have their fields in one order.
             let expected = self.layout.names.get(next).is_some_and(|own| own.as_bytes() == name.as_ref());
@@ -144,10 +144,10 @@ impl<'a> Objects<'a> {
             };
             next = place + 1;
             match value {
-                Value::Null => self.builder.null(place)?,
-                Value::Text(text) => self.builder.text(place, &text)?,
-                Value::Word(word) => self.builder.word(place, word)?,
-                Value::Nested(nested) => self.builder.nested(place, nested)?,
+                JsonValue::Null => self.builder.null(place)?,
+                JsonValue::Text(text) => self.builder.text(place, &text)?,
+                JsonValue::Word(word) => self.builder.word(place, word)?,
+                JsonValue::Nested(nested) => self.builder.nested(place, nested)?,
             }
         }
         self.builder.end()

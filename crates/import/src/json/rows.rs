@@ -2,9 +2,9 @@
 
 use super::scan;
 use crate::csv::columns::{date, shown};
-use crate::csv::parse::{Action, Builder, RowFault};
+use crate::csv::parse::{BlockBuilder, FieldAction, RowFault};
 
-impl Builder<'_> {
+impl BlockBuilder<'_> {
     /// Begins a row.
     pub(crate) fn begin(&mut self) {
         self.present.fill(false);
@@ -36,17 +36,17 @@ impl Builder<'_> {
         self.gives(place)?;
         let layout = self.layout;
         match &layout.actions[place] {
-            Action::Skip => Ok(()),
-            Action::Column(column) => {
+            FieldAction::Skip => Ok(()),
+            FieldAction::Column(column) => {
                 // An empty text is one, where texts are kept; elsewhere texts may stand for null.
                 let quoted = is_text && self.columns[*column].is_text();
                 self.push(place, *column, text, quoted, self.day)
             }
-            Action::Level { column, level } => {
+            FieldAction::Level { column, level } => {
                 let row = self.rows;
                 self.columns[*column].push_level(row, *level, text, false).map_err(|reason| (Some(place), reason))
             }
-            Action::Date { patterns, column } => {
+            FieldAction::Date { patterns, column } => {
                 let day = date(text.trim_ascii(), patterns);
                 self.day = Some(day.ok_or_else(|| (Some(place), format!("{} is not a date", shown(text))))?);
                 match column {
@@ -61,20 +61,20 @@ impl Builder<'_> {
         let wrong = |reason: String| (Some(place), reason);
         let layout = self.layout;
         match &layout.actions[place] {
-            Action::Skip => self.gives(place),
-            Action::Column(column) if self.columns[*column].is_text() => self.put(place, nested, true),
-            Action::Column(column) if self.columns[*column].is_levels() => {
+            FieldAction::Skip => self.gives(place),
+            FieldAction::Column(column) if self.columns[*column].is_text() => self.put(place, nested, true),
+            FieldAction::Column(column) if self.columns[*column].is_levels() => {
                 self.gives(place)?;
                 let items = scan::numbers(nested)
                     .ok_or_else(|| wrong(format!("{} is not a list of numbers", shown(nested))))?;
                 self.columns[*column].push_levels(&items).map_err(wrong)
             }
-            Action::Column(column) => {
+            FieldAction::Column(column) => {
                 let plan = self.columns[*column].plan;
                 let (found, expected) = (shown(nested), &plan.column_type);
                 Err(wrong(format!("{found} is not a {expected}; --type {}=text would take it", plan.name)))
             }
-            Action::Level { .. } | Action::Date { .. } => {
+            FieldAction::Level { .. } | FieldAction::Date { .. } => {
                 Err(wrong(format!("{} is not a single value", shown(nested))))
             }
         }
@@ -84,10 +84,10 @@ impl Builder<'_> {
     pub(crate) fn end(&mut self) -> Result<(), RowFault> {
         for (place, action) in self.layout.actions.iter().enumerate() {
             let column = match action {
-                Action::Column(column) | Action::Level { column, .. } | Action::Date { column: Some(column), .. } => {
-                    *column
-                }
-                Action::Skip | Action::Date { column: None, .. } => continue,
+                FieldAction::Column(column)
+                | FieldAction::Level { column, .. }
+                | FieldAction::Date { column: Some(column), .. } => *column,
+                FieldAction::Skip | FieldAction::Date { column: None, .. } => continue,
             };
             if self.columns[column].len() > self.rows || self.waiting.iter().any(|(waiting, _, _)| *waiting == place) {
                 continue;

@@ -11,7 +11,7 @@ const DEPTH_MAX: u32 = 128;
 
 /// A value as it is written.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Value<'a> {
+pub(crate) enum JsonValue<'a> {
     Null,
     /// A string without its quotes and escapes.
     Text(Cow<'a, [u8]>),
@@ -22,7 +22,7 @@ pub(crate) enum Value<'a> {
 }
 
 /// The fields of an object that stands at the beginning of the bytes, in order. Nothing but white space may follow it.
-pub(crate) struct Fields<'a> {
+pub(crate) struct ObjectFields<'a> {
     bytes: &'a [u8],
     at: usize,
     state: ScanState,
@@ -35,9 +35,9 @@ enum ScanState {
     Done,
 }
 
-impl<'a> Fields<'a> {
-    pub fn new(bytes: &'a [u8]) -> Fields<'a> {
-        Fields { bytes, at: 0, state: ScanState::Before }
+impl<'a> ObjectFields<'a> {
+    pub fn new(bytes: &'a [u8]) -> ObjectFields<'a> {
+        ObjectFields { bytes, at: 0, state: ScanState::Before }
     }
 
     fn peek(&mut self) -> Option<u8> {
@@ -59,7 +59,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    fn field(&mut self) -> Result<Option<(Cow<'a, [u8]>, Value<'a>)>, String> {
+    fn field(&mut self) -> Result<Option<(Cow<'a, [u8]>, JsonValue<'a>)>, String> {
         if self.state == ScanState::Before {
             self.expect(b"{", "{")?;
             if self.peek() == Some(b'}') {
@@ -82,7 +82,7 @@ impl<'a> Fields<'a> {
         Ok(Some((name, value)))
     }
 
-    fn end(&mut self) -> Result<Option<(Cow<'a, [u8]>, Value<'a>)>, String> {
+    fn end(&mut self) -> Result<Option<(Cow<'a, [u8]>, JsonValue<'a>)>, String> {
         match self.peek() {
             None => Ok(None),
             Some(_) => Err("more follows the object in its line".to_owned()),
@@ -90,8 +90,8 @@ impl<'a> Fields<'a> {
     }
 }
 
-impl<'a> Iterator for Fields<'a> {
-    type Item = Result<(Cow<'a, [u8]>, Value<'a>), String>;
+impl<'a> Iterator for ObjectFields<'a> {
+    type Item = Result<(Cow<'a, [u8]>, JsonValue<'a>), String>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.state == ScanState::Done {
@@ -136,14 +136,14 @@ fn string_end(bytes: &[u8], at: usize) -> Option<usize> {
 }
 
 /// The value at `at`, and where it ends.
-pub(crate) fn value(bytes: &[u8], at: usize) -> Result<(Value<'_>, usize), String> {
+pub(crate) fn value(bytes: &[u8], at: usize) -> Result<(JsonValue<'_>, usize), String> {
     match bytes.get(at) {
-        Some(b'"') => string(bytes, at).map(|(text, end)| (Value::Text(text), end)),
+        Some(b'"') => string(bytes, at).map(|(text, end)| (JsonValue::Text(text), end)),
         Some(b'{' | b'[') => {
             let end = object_end(bytes, at).ok_or("a list or an object is never closed")?;
             let nested = &bytes[at..end];
             match serde_json::from_slice::<IgnoredAny>(nested) {
-                Ok(_) => Ok((Value::Nested(nested), end)),
+                Ok(_) => Ok((JsonValue::Nested(nested), end)),
                 Err(error) => Err(format!("a list or an object is wrong: {}", plain(&error))),
             }
         }
@@ -152,9 +152,9 @@ pub(crate) fn value(bytes: &[u8], at: usize) -> Result<(Value<'_>, usize), Strin
             let end = at + bytes[at.min(bytes.len())..].iter().take_while(|byte| is_word(byte)).count();
             let word = &bytes[at.min(end)..end];
             match word {
-                b"null" => Ok((Value::Null, end)),
-                b"true" | b"false" | b"NaN" | b"Infinity" | b"-Infinity" => Ok((Value::Word(word), end)),
-                _ if is_number(word) => Ok((Value::Word(word), end)),
+                b"null" => Ok((JsonValue::Null, end)),
+                b"true" | b"false" | b"NaN" | b"Infinity" | b"-Infinity" => Ok((JsonValue::Word(word), end)),
+                _ if is_number(word) => Ok((JsonValue::Word(word), end)),
                 b"" => Err("is not a JSON object: a value is missing".to_owned()),
                 _ => Err(format!("{} is not a JSON value", crate::csv::columns::shown(word))),
             }
@@ -225,10 +225,10 @@ pub(crate) fn numbers(nested: &[u8]) -> Option<Vec<Option<f64>>> {
         at += inner[at..].iter().take_while(|byte| byte.is_ascii_whitespace()).count();
         let (value, end) = value(inner, at).ok()?;
         numbers_read.push(match value {
-            Value::Null => None,
-            Value::Word(b"true" | b"false") | Value::Nested(_) => return None,
-            Value::Word(word) => Some(number(word)?),
-            Value::Text(text) => Some(number(text.trim_ascii())?),
+            JsonValue::Null => None,
+            JsonValue::Word(b"true" | b"false") | JsonValue::Nested(_) => return None,
+            JsonValue::Word(word) => Some(number(word)?),
+            JsonValue::Text(text) => Some(number(text.trim_ascii())?),
         });
         at = end + inner[end..].iter().take_while(|byte| byte.is_ascii_whitespace()).count();
         match inner.get(at) {
@@ -245,12 +245,12 @@ mod tests {
     use super::*;
 
     fn fields(text: &str) -> Result<Vec<(String, String)>, String> {
-        let shown = |value: Value<'_>| match value {
-            Value::Null => "null".to_owned(),
-            Value::Text(text) => format!("'{}'", String::from_utf8_lossy(&text)),
-            Value::Word(word) | Value::Nested(word) => String::from_utf8_lossy(word).into_owned(),
+        let shown = |value: JsonValue<'_>| match value {
+            JsonValue::Null => "null".to_owned(),
+            JsonValue::Text(text) => format!("'{}'", String::from_utf8_lossy(&text)),
+            JsonValue::Word(word) | JsonValue::Nested(word) => String::from_utf8_lossy(word).into_owned(),
         };
-        Fields::new(text.as_bytes())
+        ObjectFields::new(text.as_bytes())
             .map(|field| field.map(|(name, value)| (String::from_utf8_lossy(&name).into_owned(), shown(value))))
             .collect()
     }

@@ -8,14 +8,14 @@ use splay_store::{ColumnType, DayStart};
 use crate::column_names::same_name;
 use crate::csv::columns::ColumnPlan;
 use crate::csv::delimiter::Delimiter;
-use crate::csv::times::{EpochUnit, Spelling, Zone};
+use crate::csv::times::{EpochUnit, LocalZone, TimeSpelling};
 use crate::error::{Error, Result};
 use crate::name_template::NameTemplate;
-use crate::text_format::{ColumnRule, DateSource, TextFormat, TrailerRule};
+use crate::text_file_format::{ColumnRule, DateSource, TextFileFormat, TrailerRule};
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Keys {
+struct RecipeKeys {
     description: String,
     #[serde(default = "csv")]
     format: String,
@@ -127,7 +127,7 @@ struct ColumnKeys {
 #[derive(Debug, Clone)]
 pub struct Recipe {
     description: String,
-    pub(crate) format: TextFormat,
+    pub(crate) format: TextFileFormat,
     pub(crate) others: OtherColumns,
     pub(crate) time: String,
     pub(crate) symbol: Option<String>,
@@ -178,7 +178,7 @@ impl Recipe {
     /// [`Error::Recipe`] with the key that is wrong.
     pub fn from_toml(text: &str, origin: &str) -> Result<Recipe> {
         let wrong = |reason: String| Error::Recipe { origin: origin.to_owned(), reason };
-        let keys: Keys = toml::from_str(text).map_err(|e| wrong(e.to_string().trim().to_owned()))?;
+        let keys: RecipeKeys = toml::from_str(text).map_err(|e| wrong(e.to_string().trim().to_owned()))?;
         compile(keys).map_err(wrong)
     }
 
@@ -204,7 +204,7 @@ impl Recipe {
     }
 }
 
-fn compile(keys: Keys) -> Result<Recipe, String> {
+fn compile(keys: RecipeKeys) -> Result<Recipe, String> {
     let templates = match &keys.name {
         OneOrMany::One(name) => vec![NameTemplate::parse(name)?],
         OneOrMany::Many(names) => names.iter().map(|n| NameTemplate::parse(n)).collect::<Result<_, _>>()?,
@@ -237,7 +237,7 @@ fn compile(keys: Keys) -> Result<Recipe, String> {
         return Err(format!("time_zone: {zone:?} is not an IANA time zone"));
     }
     Ok(Recipe {
-        format: TextFormat {
+        format: TextFileFormat {
             json: false,
             delimiter: delimiter(&keys.format, keys.delimiter.as_deref())?,
             header: keys.header,
@@ -271,7 +271,7 @@ fn delimiter(format: &str, setting: Option<&str>) -> Result<u8, String> {
     }
 }
 
-fn rule(keys: &Keys, column: &ColumnKeys, has_date: bool) -> Result<ColumnRule, String> {
+fn rule(keys: &RecipeKeys, column: &ColumnKeys, has_date: bool) -> Result<ColumnRule, String> {
     let wrong = |reason: String| format!("column {:?}: {reason}", column.name);
     let names = std::iter::once(&column.name).chain(&column.aliases).cloned().collect();
     if column.skip {
@@ -296,7 +296,7 @@ fn rule(keys: &Keys, column: &ColumnKeys, has_date: bool) -> Result<ColumnRule, 
         let unit = column.unit.as_ref().unwrap_or(&keys.time.unit);
         plan.spelling = spelling(unit, formats, of_day).map_err(wrong)?;
         let zone = column.zone.as_ref().unwrap_or(&keys.time.zone);
-        plan.zone = Zone::parse(zone).ok_or_else(|| wrong(format!("{zone:?} is not a zone")))?;
+        plan.zone = LocalZone::parse(zone).ok_or_else(|| wrong(format!("{zone:?} is not a zone")))?;
         if plan.needs_date() && !has_date {
             return Err(wrong(format!("unit {unit:?} is a time of day and needs time.date")));
         }
@@ -313,9 +313,9 @@ fn shift(scale: u64) -> Result<u32, String> {
     }
 }
 
-fn spelling(unit: &str, formats: &[String], of_day: bool) -> Result<Spelling, String> {
+fn spelling(unit: &str, formats: &[String], of_day: bool) -> Result<TimeSpelling, String> {
     if !formats.is_empty() {
-        return Ok(Spelling::Patterns(formats.to_vec()));
+        return Ok(TimeSpelling::Patterns(formats.to_vec()));
     }
     let count = |unit: &str| match unit {
         "s" => Some(EpochUnit::Seconds),
@@ -325,18 +325,18 @@ fn spelling(unit: &str, formats: &[String], of_day: bool) -> Result<Spelling, St
         _ => None,
     };
     if let Some(unit) = count(unit) {
-        return Ok(if of_day { Spelling::SinceMidnight(unit) } else { Spelling::Epoch(unit) });
+        return Ok(if of_day { TimeSpelling::SinceMidnight(unit) } else { TimeSpelling::Epoch(unit) });
     }
     if let Some(unit) = unit.strip_prefix("epoch_").and_then(count) {
-        return Ok(Spelling::Epoch(unit));
+        return Ok(TimeSpelling::Epoch(unit));
     }
     match unit {
-        "auto" if !of_day => Ok(Spelling::Any),
-        "iso" => Ok(Spelling::Written),
-        "HH:MM:SS" => Ok(Spelling::ClockText),
+        "auto" if !of_day => Ok(TimeSpelling::Any),
+        "iso" => Ok(TimeSpelling::Written),
+        "HH:MM:SS" => Ok(TimeSpelling::ClockText),
         _ => match unit.strip_prefix("HHMMSS") {
             Some(rest) if rest.len() <= 9 && rest.bytes().all(|b| matches!(b, b'n' | b'u' | b'm')) => {
-                Ok(Spelling::Clock(u32::try_from(rest.len()).unwrap_or(9)))
+                Ok(TimeSpelling::Clock(u32::try_from(rest.len()).unwrap_or(9)))
             }
             _ => Err(format!(
                 "unit {unit:?} is not one of auto, iso, s, ms, us, ns, epoch_s, epoch_ms, epoch_us, epoch_ns, HH:MM:SS, HHMMSS, \

@@ -99,8 +99,8 @@ fn lines_before_the_header_are_recognised_or_counted() {
         "{notes}"
     );
     assert!(!described(ROWS, settings()).contains("note"));
-    let kept = error_of("t.csv", format!("# exported\n{ROWS}").as_bytes(), counted(0));
-    assert!(kept.contains("line 2: expected 1 fields, found 3"), "{kept}");
+    let error = error_of("t.csv", format!("# exported\n{ROWS}").as_bytes(), counted(0));
+    assert!(error.contains("line 2: expected 1 fields, found 3"), "{error}");
     assert!(error_of("t.csv", ROWS.as_bytes(), counted(9)).contains("it has no rows and no names of columns"));
 }
 

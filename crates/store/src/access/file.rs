@@ -17,7 +17,7 @@ fn version(access: &Access) -> u32 {
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct AccessFile {
     version: u32,
     /// BLAKE3 of `access` as compact JSON.
     blake3: String,
@@ -45,7 +45,7 @@ pub(crate) fn parse(bytes: &[u8], path: &Path) -> Result<Access> {
         let found = u32::try_from(version).unwrap_or(u32::MAX);
         return Err(Error::FormatVersion { path: path.to_path_buf(), found, supported: VERSION });
     }
-    let file: File = serde_json::from_value(file).map_err(damaged)?;
+    let file: AccessFile = serde_json::from_value(file).map_err(damaged)?;
     let found = digest(&file.access)?;
     if found != file.blake3 {
         return Err(Error::corrupt(path, 0, format!("users and roles of BLAKE3 {}", file.blake3), found));
@@ -64,6 +64,6 @@ pub(crate) fn parse(bytes: &[u8], path: &Path) -> Result<Access> {
 
 /// The file's bytes.
 pub(crate) fn bytes(access: Access) -> Result<Vec<u8>> {
-    let file = File { version: version(&access), blake3: digest(&access)?, access };
+    let file = AccessFile { version: version(&access), blake3: digest(&access)?, access };
     serde_json::to_vec_pretty(&file).map_err(|error| Error::Refused { reason: error.to_string() })
 }

@@ -31,12 +31,12 @@ const WARM_DAYS: u32 = 90;
 
 /// Rules, and why.
 #[derive(Debug, Default)]
-pub(super) struct Policy {
+pub(super) struct TierPolicy {
     pub(super) rules: Vec<TierRule>,
     pub(super) reasons: Vec<String>,
 }
 
-impl Policy {
+impl TierPolicy {
     fn add(&mut self, after: u32, tier: Tier, reason: String) {
         // The later of two rules for an age counts.
         self.rules.retain(|rule| rule.after < after);
@@ -57,8 +57,8 @@ struct TierFigures<'a> {
 }
 
 /// The rules for a goal, by what the whole table takes in each tier.
-pub(super) fn advise(settings: &AdviseSettings, snapshot: &TableSnapshot, tiers: &[TierAdvice]) -> Policy {
-    let mut policy = Policy::default();
+pub(super) fn advise(settings: &AdviseSettings, snapshot: &TableSnapshot, tiers: &[TierAdvice]) -> TierPolicy {
+    let mut policy = TierPolicy::default();
     let [mapped, fast, small, dense] = tiers else { return policy };
     if snapshot.rows() == 0 || mapped.bytes == 0 {
         policy.reasons.push("it has no rows in files, so that nothing can be measured".to_owned());
@@ -107,7 +107,7 @@ fn newest(snapshot: &TableSnapshot) -> i32 {
 }
 
 impl TierFigures<'_> {
-    fn size(&self, policy: &mut Policy) {
+    fn size(&self, policy: &mut TierPolicy) {
         let mut all = vec![self.mapped, self.fast, self.small];
         // Other engines don't read it.
         if self.snapshot.spec().publish.is_none() {
@@ -125,7 +125,7 @@ impl TierFigures<'_> {
         policy.add(0, chosen.tier, reason);
     }
 
-    fn speed(&self, memory: Option<u64>, policy: &mut Policy) {
+    fn speed(&self, memory: Option<u64>, policy: &mut TierPolicy) {
         let room = memory.map(|memory| memory / 2);
         let beyond = room.and_then(|room| self.age_beyond(room));
         if beyond != Some(0) {
@@ -145,7 +145,7 @@ impl TierFigures<'_> {
         }
     }
 
-    fn balanced(&self, memory: Option<u64>, policy: &mut Policy) {
+    fn balanced(&self, memory: Option<u64>, policy: &mut TierPolicy) {
         let beyond = memory.and_then(|memory| self.age_beyond(memory / 4));
         let from = beyond.unwrap_or(NEW_DAYS).min(NEW_DAYS);
         if from > 0 {

@@ -79,7 +79,7 @@ pub(super) struct LogRecord {
 }
 
 #[derive(Serialize)]
-struct Record<'a> {
+struct ChainRecord<'a> {
     n: u64,
     time: String,
     #[serde(flatten)]
@@ -98,7 +98,7 @@ pub(super) fn push(
     seal: Seal<'_>,
 ) {
     let n = position.n.saturating_add(1);
-    let record = Record { n, time: time_text(event.time), event, of_log, before: &position.digest };
+    let record = ChainRecord { n, time: time_text(event.time), event, of_log, before: &position.digest };
     // Texts, numbers and names of members alone: nothing of it can't be written.
     let object = serde_json::to_vec(&record).unwrap_or_else(|_| format!("{{\"n\":{n}}}").into_bytes());
     let (line, digest) = seal.seal(object);

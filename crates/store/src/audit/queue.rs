@@ -17,7 +17,7 @@ pub(super) struct QueuedEvent {
 }
 
 #[derive(Default)]
-struct QueueState {
+struct AuditQueueState {
     events: Vec<QueuedEvent>,
     bytes: usize,
     is_closed: bool,
@@ -25,20 +25,20 @@ struct QueueState {
 
 /// See the module's text.
 #[derive(Default)]
-pub(super) struct Queue {
-    state: Mutex<QueueState>,
+pub(super) struct AuditQueue {
+    state: Mutex<AuditQueueState>,
     has_events: Condvar,
     has_room: Condvar,
 }
 
-impl std::fmt::Debug for Queue {
+impl std::fmt::Debug for AuditQueue {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Queue")
     }
 }
 
-impl Queue {
-    fn state(&self) -> MutexGuard<'_, QueueState> {
+impl AuditQueue {
+    fn state(&self) -> MutexGuard<'_, AuditQueueState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -71,7 +71,7 @@ impl Queue {
     /// All waiting events, and whether the queue is closed. Waits at most `patience` for the first one.
     pub(super) fn take(&self, patience: Duration) -> (Vec<QueuedEvent>, bool) {
         let state = self.state();
-        let is_empty = |state: &mut QueueState| state.events.is_empty() && !state.is_closed;
+        let is_empty = |state: &mut AuditQueueState| state.events.is_empty() && !state.is_closed;
         let waited = self.has_events.wait_timeout_while(state, patience, is_empty);
         let mut state = waited.unwrap_or_else(PoisonError::into_inner).0;
         state.bytes = 0;

@@ -79,8 +79,8 @@ impl LogScan {
         };
         let seal = Seal::of_records(key);
         // Nobody knows of another key's digests.
-        let is_known = opening.key.as_deref() == key.map(AuditKey::id);
-        (!is_known || seal.is_sound(&linked.sealed)).then(|| (opening, day, linked.position()))
+        let has_own_key = opening.key.as_deref() == key.map(AuditKey::id);
+        (!has_own_key || seal.is_sound(&linked.sealed)).then(|| (opening, day, linked.position()))
     }
 
     fn end(&self) -> u64 {

@@ -93,7 +93,7 @@ pub fn verify(
     // Before the records: what is written meanwhile is behind it.
     let head = LogHead::read(storage)?;
     let numbers = files::numbers(storage)?;
-    let mut check = Check::new(key, expected);
+    let mut check = LogCheck::new(key, expected);
     check.take_head(head, numbers.is_empty());
     let last = numbers.last().copied();
     for number in numbers {
@@ -102,7 +102,7 @@ pub fn verify(
     Ok(check.end())
 }
 
-struct Check<'a> {
+struct LogCheck<'a> {
     key: Option<&'a AuditKey>,
     expected: Option<&'a ExpectedRecord>,
     head: Option<LogHead>,
@@ -121,9 +121,9 @@ struct Check<'a> {
     line: u64,
 }
 
-impl<'a> Check<'a> {
-    fn new(key: Option<&'a AuditKey>, expected: Option<&'a ExpectedRecord>) -> Check<'a> {
-        Check {
+impl<'a> LogCheck<'a> {
+    fn new(key: Option<&'a AuditKey>, expected: Option<&'a ExpectedRecord>) -> LogCheck<'a> {
+        LogCheck {
             key,
             expected,
             head: None,

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::append::ChainWriter;
 use super::event::AuditEvent;
-use super::queue::{Queue, QueuedEvent};
+use super::queue::{AuditQueue, QueuedEvent};
 use super::seal::AuditKey;
 use super::{AuditClock, AuditSettings, AuditStatus, RecordFailure};
 use crate::error::{Error, Result};
@@ -31,7 +31,7 @@ pub struct AuditLog {
 
 #[derive(Debug, Default)]
 struct LogState {
-    queue: Queue,
+    queue: AuditQueue,
     status: Mutex<AuditStatus>,
 }
 

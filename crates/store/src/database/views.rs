@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::folder_layout::{VIEWS_FILE, WRITER_LOCK};
 use crate::schema::{refuse_quarantine_name, validate_name};
 use crate::storage::{self, LockMode};
-use crate::views::{View, Views, refuse_drop_of_read, refuse_rows_name, refuse_view_names};
+use crate::views::{View, ViewsFile, refuse_drop_of_read, refuse_rows_name, refuse_view_names};
 
 impl Database {
     /// Its views, by name. Costs one look for a file where there are none.
@@ -26,7 +26,7 @@ impl Database {
         {
             return Ok(Arc::clone(views));
         }
-        let views: Arc<[View]> = Views::parse(&bytes, &self.storage().display_path(VIEWS_FILE))?.into();
+        let views: Arc<[View]> = ViewsFile::parse(&bytes, &self.storage().display_path(VIEWS_FILE))?.into();
         *last = Some((bytes, Arc::clone(&views)));
         Ok(views)
     }
@@ -158,7 +158,7 @@ impl Database {
         let mut views = self.views()?.to_vec();
         let has_changed = change(&mut views)?;
         if has_changed {
-            storage::replace(storage.as_ref(), VIEWS_FILE, &Views::to_json(views)?)?;
+            storage::replace(storage.as_ref(), VIEWS_FILE, &ViewsFile::to_json(views)?)?;
         }
         Ok(has_changed)
     }

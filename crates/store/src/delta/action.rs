@@ -16,7 +16,7 @@ const DIGEST: &str = "splay.digest";
 /// One line: one of these is there.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Action {
+pub(super) struct DeltaAction {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) commit_info: Option<CommitInfo>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -24,7 +24,7 @@ pub(super) struct Action {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) meta_data: Option<Metadata>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) txn: Option<Transaction>,
+    pub(super) txn: Option<DeltaTransaction>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) add: Option<Add>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -77,7 +77,7 @@ pub(super) struct Metadata {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) name: Option<String>,
     #[serde(default)]
-    pub(super) format: Format,
+    pub(super) format: DeltaFormat,
     pub(super) schema_string: String,
     #[serde(default)]
     pub(super) partition_columns: Vec<String>,
@@ -89,22 +89,22 @@ pub(super) struct Metadata {
 
 /// The files' format.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct Format {
+pub(super) struct DeltaFormat {
     provider: String,
     #[serde(default)]
     options: BTreeMap<String, String>,
 }
 
-impl Default for Format {
-    fn default() -> Format {
-        Format { provider: "parquet".to_owned(), options: BTreeMap::new() }
+impl Default for DeltaFormat {
+    fn default() -> DeltaFormat {
+        DeltaFormat { provider: "parquet".to_owned(), options: BTreeMap::new() }
     }
 }
 
 /// How far a writer has come.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Transaction {
+pub(super) struct DeltaTransaction {
     pub(super) app_id: String,
     pub(super) version: i64,
     #[serde(default, skip_serializing_if = "Option::is_none")]

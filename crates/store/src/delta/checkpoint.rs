@@ -12,7 +12,7 @@ use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::basic::Compression;
 use parquet::file::properties::WriterProperties;
 
-use super::action::Action;
+use super::action::DeltaAction;
 use crate::error::{Error, Result};
 use crate::segment::guarded;
 use crate::storage::Storage;
@@ -78,7 +78,7 @@ fn schema() -> Schema {
 }
 
 /// The bytes of a checkpoint.
-pub(super) fn encode(actions: &[Action]) -> Result<Vec<u8>> {
+pub(super) fn encode(actions: &[DeltaAction]) -> Result<Vec<u8>> {
     let schema = Arc::new(schema());
     let mut decoder =
         arrow::json::ReaderBuilder::new(Arc::clone(&schema)).with_batch_size(BATCH_ROWS).build_decoder()?;
@@ -94,12 +94,12 @@ pub(super) fn encode(actions: &[Action]) -> Result<Vec<u8>> {
 }
 
 /// The actions of a checkpoint, ours or one that another program wrote of our log.
-pub(super) fn read(storage: &dyn Storage, path: &str) -> Result<Vec<Action>> {
+pub(super) fn read(storage: &dyn Storage, path: &str) -> Result<Vec<DeltaAction>> {
     let (bytes, shown) = (storage.read(path)?, storage.display_path(path));
     guarded(&shown, || decode(bytes, &shown))
 }
 
-fn decode(bytes: Vec<u8>, shown: &Path) -> Result<Vec<Action>> {
+fn decode(bytes: Vec<u8>, shown: &Path) -> Result<Vec<DeltaAction>> {
     let damage = |error: String| Error::corrupt(shown, 0, "a checkpoint of a Delta log", error);
     let builder = ParquetRecordBatchReaderBuilder::try_new(Bytes::from(bytes)).map_err(|e| damage(e.to_string()))?;
     let reader = builder.with_batch_size(BATCH_ROWS).build().map_err(|e| damage(e.to_string()))?;
@@ -118,7 +118,7 @@ fn decode(bytes: Vec<u8>, shown: &Path) -> Result<Vec<Action>> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use super::super::action::{Add, Metadata, Protocol, Transaction};
+    use super::super::action::{Add, DeltaTransaction, Metadata, Protocol};
     use super::*;
 
     #[test]
@@ -135,19 +135,19 @@ mod tests {
         let metadata = Metadata {
             id: super::super::action::random_id().unwrap(),
             name: Some("trade".to_owned()),
-            format: super::super::action::Format::default(),
+            format: super::super::action::DeltaFormat::default(),
             schema_string: "{}".to_owned(),
             partition_columns: vec!["date".to_owned()],
             configuration: [("splay.table".to_owned(), "trade".to_owned())].into(),
             created_time: Some(5),
         };
-        let txn = Transaction { app_id: "splay".to_owned(), version: 7, last_updated: Some(8) };
+        let txn = DeltaTransaction { app_id: "splay".to_owned(), version: 7, last_updated: Some(8) };
         let mut actions = vec![
-            Action { protocol: Some(Protocol::ours()), ..Action::default() },
-            Action { meta_data: Some(metadata), ..Action::default() },
-            Action { txn: Some(txn), ..Action::default() },
+            DeltaAction { protocol: Some(Protocol::ours()), ..DeltaAction::default() },
+            DeltaAction { meta_data: Some(metadata), ..DeltaAction::default() },
+            DeltaAction { txn: Some(txn), ..DeltaAction::default() },
         ];
-        actions.extend((0..20_000).map(|number| Action { add: Some(add(number)), ..Action::default() }));
+        actions.extend((0..20_000).map(|number| DeltaAction { add: Some(add(number)), ..DeltaAction::default() }));
         let bytes = encode(&actions).unwrap();
         assert_eq!(decode(bytes.clone(), Path::new("x")).unwrap(), actions);
         for length in [0, 4, bytes.len() / 2, bytes.len() - 1] {

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use super::action::{Action, Add, CommitInfo, Metadata};
+use super::action::{Add, CommitInfo, DeltaAction, Metadata};
 use super::{checkpoint, transaction};
 use crate::error::{Error, Result};
 use crate::storage::{self, Storage};
@@ -33,7 +33,7 @@ pub(super) struct DeltaLog {
     /// By path.
     pub(super) files: BTreeMap<String, Add>,
     /// The rest that a checkpoint says.
-    others: Vec<Action>,
+    others: Vec<DeltaAction>,
 }
 
 /// The version in the name of a file with an ending.
@@ -94,7 +94,7 @@ impl DeltaLog {
     fn read_version(&mut self, storage: &dyn Storage, path: &str) -> Result<()> {
         let bytes = storage.read(path)?;
         for line in bytes.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty()) {
-            let action: Action = serde_json::from_slice(line).map_err(|error| {
+            let action: DeltaAction = serde_json::from_slice(line).map_err(|error| {
                 self.damage(&storage.display_path(path), "actions of a Delta log", error.to_string())
             })?;
             self.apply(action);
@@ -102,7 +102,7 @@ impl DeltaLog {
         Ok(())
     }
 
-    fn apply(&mut self, mut action: Action) {
+    fn apply(&mut self, mut action: DeltaAction) {
         if let Some(remove) = action.remove.take() {
             self.files.remove(&remove.path);
         }
@@ -114,12 +114,12 @@ impl DeltaLog {
         }
         if action.protocol.is_some() {
             self.others.retain(|other| other.protocol.is_none());
-            self.others.push(Action { protocol: action.protocol.take(), ..Action::default() });
+            self.others.push(DeltaAction { protocol: action.protocol.take(), ..DeltaAction::default() });
         }
         if let Some(txn) = action.txn.take() {
-            let is_same = |other: &Action| other.txn.as_ref().is_some_and(|former| former.app_id == txn.app_id);
+            let is_same = |other: &DeltaAction| other.txn.as_ref().is_some_and(|former| former.app_id == txn.app_id);
             self.others.retain(|other| !is_same(other));
-            self.others.push(Action { txn: Some(txn), ..Action::default() });
+            self.others.push(DeltaAction { txn: Some(txn), ..DeltaAction::default() });
         }
     }
 
@@ -134,7 +134,7 @@ impl DeltaLog {
     }
 
     /// Adds a version, durably. It exists completely or not at all, and never replaces another one.
-    pub(super) fn commit(mut self, storage: &dyn Storage, epoch: u64, actions: Vec<Action>) -> Result<()> {
+    pub(super) fn commit(mut self, storage: &dyn Storage, epoch: u64, actions: Vec<DeltaAction>) -> Result<()> {
         let version = self.next_version();
         let mut lines = vec![commit_info(epoch), transaction(epoch)];
         lines.extend(actions);
@@ -156,9 +156,9 @@ impl DeltaLog {
     }
 
     fn write_checkpoint(&self, storage: &dyn Storage, version: u64) -> Result<()> {
-        let metadata = Action { meta_data: self.metadata.clone(), ..Action::default() };
-        let files = self.files.values().map(|add| Action { add: Some(add.clone()), ..Action::default() });
-        let actions: Vec<Action> = self.others.iter().cloned().chain([metadata]).chain(files).collect();
+        let metadata = DeltaAction { meta_data: self.metadata.clone(), ..DeltaAction::default() };
+        let files = self.files.values().map(|add| DeltaAction { add: Some(add.clone()), ..DeltaAction::default() });
+        let actions: Vec<DeltaAction> = self.others.iter().cloned().chain([metadata]).chain(files).collect();
         let bytes = checkpoint::encode(&actions)?;
         storage::replace(storage, &format!("{}/{version:020}{}", self.folder, checkpoint::ENDING), &bytes)?;
         let last = serde_json::json!({"version": version, "size": actions.len()}).to_string();
@@ -166,14 +166,14 @@ impl DeltaLog {
     }
 }
 
-fn commit_info(epoch: u64) -> Action {
+fn commit_info(epoch: u64) -> DeltaAction {
     let info = CommitInfo {
         timestamp: crate::write::now() / 1_000_000,
         operation: "PUBLISH".to_owned(),
         operation_parameters: [("commit".to_owned(), epoch.to_string().into())].into(),
         engine_info: Some(concat!("SplayDB/", env!("CARGO_PKG_VERSION")).to_owned()),
     };
-    Action { commit_info: Some(info), ..Action::default() }
+    DeltaAction { commit_info: Some(info), ..DeltaAction::default() }
 }
 
 /// Creates a file, durably and atomically: it exists with all of its bytes or not at all. Fails if it exists.

@@ -20,7 +20,7 @@ mod types;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use action::{Action, Add, Metadata, Protocol, Remove, Transaction};
+use action::{Add, DeltaAction, DeltaTransaction, Metadata, Protocol, Remove};
 use log::DeltaLog;
 pub(crate) use types::{check_names, is_outdated};
 
@@ -147,10 +147,10 @@ fn difference(
     state: &TableState,
     log: &DeltaLog,
     target: &TargetFiles<'_>,
-) -> Result<(Vec<Action>, (usize, usize))> {
+) -> Result<(Vec<DeltaAction>, (usize, usize))> {
     let (spec, mut actions) = (&state.spec, Vec::new());
     if log.version.is_none() {
-        actions.push(Action { protocol: Some(Protocol::ours()), ..Action::default() });
+        actions.push(DeltaAction { protocol: Some(Protocol::ours()), ..DeltaAction::default() });
     }
     let is_shown = spec.publish.is_some() && !state.dropped;
     let schema = match &log.metadata {
@@ -160,7 +160,7 @@ fn difference(
     let metadata = metadata(spec, schema, log.metadata.as_ref(), target)?;
     let same_types = log.metadata.as_ref().is_some_and(|former| former.schema_string == metadata.schema_string);
     if log.metadata.as_ref() != Some(&metadata) {
-        actions.push(Action { meta_data: Some(metadata), ..Action::default() });
+        actions.push(DeltaAction { meta_data: Some(metadata), ..DeltaAction::default() });
     }
     let is_there = |entry: &FileEntry| log.files.get(&entry.path).is_some_and(|add| add.is_of(entry));
     let obsolete: Vec<&Add> = log.files.values().filter(|add| !target.files.contains_key(add.path.as_str())).collect();
@@ -172,12 +172,14 @@ fn difference(
     }
     let at = now();
     let changed = (new.len(), obsolete.len());
-    actions.extend(obsolete.into_iter().map(|add| Action { remove: Some(Remove::of(add, at)), ..Action::default() }));
+    actions.extend(
+        obsolete.into_iter().map(|add| DeltaAction { remove: Some(Remove::of(add, at)), ..DeltaAction::default() }),
+    );
     for entry in new {
         let path = format!("{}/{}", writer.folder(), entry.path);
         let modified = writer.storage().identity(&path)?.modified_ns;
         let add = Add::of(entry, modified, types::partition_values(spec, entry.date), types::statistics(spec, entry));
-        actions.push(Action { add: Some(add), ..Action::default() });
+        actions.push(DeltaAction { add: Some(add), ..DeltaAction::default() });
     }
     Ok((actions, changed))
 }
@@ -198,7 +200,7 @@ fn metadata(spec: &TableSpec, schema: String, former: Option<&Metadata>, target:
     Ok(Metadata {
         id,
         name: Some(spec.name.clone()),
-        format: action::Format::default(),
+        format: action::DeltaFormat::default(),
         schema_string: schema,
         partition_columns,
         configuration,
@@ -207,8 +209,8 @@ fn metadata(spec: &TableSpec, schema: String, former: Option<&Metadata>, target:
 }
 
 /// The number of the table's commit that a version shows, under the name by which Delta knows who wrote it.
-fn transaction(epoch: u64) -> Action {
+fn transaction(epoch: u64) -> DeltaAction {
     let version = i64::try_from(epoch).unwrap_or(i64::MAX);
-    let txn = Transaction { app_id: "splay".to_owned(), version, last_updated: Some(now() / 1_000_000) };
-    Action { txn: Some(txn), ..Action::default() }
+    let txn = DeltaTransaction { app_id: "splay".to_owned(), version, last_updated: Some(now() / 1_000_000) };
+    DeltaAction { txn: Some(txn), ..DeltaAction::default() }
 }

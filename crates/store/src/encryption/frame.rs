@@ -7,7 +7,7 @@ use std::io::Write;
 use std::ops::Range;
 use std::path::Path;
 
-use super::keys::{FileKey, Keys, NONCE_BYTES, TAG_BYTES};
+use super::keys::{EncryptionKeys, FileKey, NONCE_BYTES, TAG_BYTES};
 use crate::error::{Error, Result};
 use crate::little_endian::u32_at;
 
@@ -58,7 +58,7 @@ fn aad(digest: &[u8; 32], block: usize, is_last: bool) -> [u8; 41] {
 
 impl Sealed {
     /// Reads the header of a file of so many bytes, of which `first` are the first ones, [`Sealed::HEADER_BYTES_MAX`] or all.
-    pub(crate) fn open(first: &[u8], length: usize, keys: &Keys, path: &Path) -> Result<Sealed> {
+    pub(crate) fn open(first: &[u8], length: usize, keys: &EncryptionKeys, path: &Path) -> Result<Sealed> {
         let wrong = |expected: &str, found: String| Error::corrupt(path, 0, expected, found);
         let fixed = first.get(..HEADER_BYTES).ok_or_else(|| wrong("a header", format!("{length} bytes")))?;
         if !fixed.starts_with(MAGIC) {
@@ -177,7 +177,7 @@ pub(crate) fn seal(bytes: &[u8], key: &FileKey) -> std::io::Result<Vec<u8>> {
 }
 
 /// The bytes that a sealed form holds.
-pub(crate) fn open(bytes: &[u8], keys: &Keys, path: &Path) -> Result<Vec<u8>> {
+pub(crate) fn open(bytes: &[u8], keys: &EncryptionKeys, path: &Path) -> Result<Vec<u8>> {
     let first = &bytes[..bytes.len().min(Sealed::HEADER_BYTES_MAX)];
     let sealed = Sealed::open(first, bytes.len(), keys, path)?;
     sealed.read(&(0..sealed.len()), &bytes[sealed.header..], path)

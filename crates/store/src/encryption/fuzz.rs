@@ -5,7 +5,7 @@ use std::path::Path;
 use splay_mutate::{Bytes, Memory};
 
 use super::frame::{open, seal};
-use super::keys::Keys;
+use super::keys::EncryptionKeys;
 use crate::tier::Tier;
 
 /// Memory that an input may take: a few blocks, and the bytes themselves a few times.
@@ -19,12 +19,12 @@ const KEYS: &str = "b 000102030405060708090a0b0c0d0e0f\na 0f0e0d0c0b0a0908070605
 /// # Panics
 /// A decoder that doesn't hold to that.
 pub fn sealed(bytes: &[u8]) {
-    let keys = Keys::from_text(KEYS);
+    let keys = EncryptionKeys::from_text(KEYS);
     let path = Path::new("t.index");
     let mut bytes = Bytes::new(bytes);
     if bytes.one_in(4) {
         let rest = bytes.rest();
-        let _ = Keys::from_text(&String::from_utf8_lossy(rest)).newest(Tier::Small);
+        let _ = EncryptionKeys::from_text(&String::from_utf8_lossy(rest)).newest(Tier::Small);
         // The magic bytes are rarely met by chance.
         let framed = [b"SPLAYENC", rest].concat();
         assert!(open(rest, &keys, path).is_err() && open(&framed, &keys, path).is_err(), "bytes that nobody sealed");

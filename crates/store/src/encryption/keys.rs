@@ -24,10 +24,10 @@ const MATERIAL_TYPE: &str = "PKMT1";
 
 /// The keys of a database.
 #[derive(Debug, Default)]
-pub(crate) struct Keys(Source);
+pub(crate) struct EncryptionKeys(KeySource);
 
 #[derive(Debug, Default)]
-enum Source {
+enum KeySource {
     /// The settings name none.
     #[default]
     None,
@@ -87,27 +87,27 @@ impl std::fmt::Debug for FileKey {
     }
 }
 
-impl Keys {
+impl EncryptionKeys {
     /// Keys that can't be read are no failure before one is needed: files in plain are read, and files are copied, without.
-    pub(crate) fn of(settings: Option<&EncryptionSettings>) -> Keys {
-        let Some(settings) = settings else { return Keys::default() };
-        Keys::new(list::read(settings), settings.encrypt)
+    pub(crate) fn of(settings: Option<&EncryptionSettings>) -> EncryptionKeys {
+        let Some(settings) = settings else { return EncryptionKeys::default() };
+        EncryptionKeys::new(list::read(settings), settings.encrypt)
     }
 
-    fn new(list: Result<list::KeyList, String>, encrypts: bool) -> Keys {
+    fn new(list: Result<list::KeyList, String>, encrypts: bool) -> EncryptionKeys {
         let keys = list.and_then(|list| list.into_iter().map(WrappingKey::new).collect());
-        Keys(match keys {
-            Ok(keys) => Source::Keys { keys, encrypts },
+        EncryptionKeys(match keys {
+            Ok(keys) => KeySource::Keys { keys, encrypts },
             Err(reason) => {
                 tracing::warn!(%reason, "keys can't be read; encrypted files neither");
-                Source::Unknown(reason)
+                KeySource::Unknown(reason)
             }
         })
     }
 
     #[cfg(any(test, feature = "fuzz"))]
-    pub(crate) fn from_text(text: &str) -> Keys {
-        Keys::new(list::parse(text), true)
+    pub(crate) fn from_text(text: &str) -> EncryptionKeys {
+        EncryptionKeys::new(list::parse(text), true)
     }
 
     /// Id of the key for new files of a tier; `None` if these are in plain.
@@ -121,7 +121,7 @@ impl Keys {
     /// A key for a new file of a tier; `None` if it is in plain.
     ///
     /// # Errors
-    /// As [`Keys::newest`].
+    /// As [`EncryptionKeys::newest`].
     pub(crate) fn file_key_of(&self, tier: Tier) -> Result<Option<FileKey>> {
         self.wrapping(tier)?.map(WrappingKey::file_key).transpose()
     }
@@ -130,9 +130,9 @@ impl Keys {
     fn wrapping(&self, tier: Tier) -> Result<Option<&WrappingKey>> {
         match &self.0 {
             _ if tier.is_mapped() => Ok(None),
-            Source::Keys { keys, encrypts: true } => Ok(keys.first()),
-            Source::None | Source::Keys { .. } => Ok(None),
-            Source::Unknown(reason) => Err(Error::Setting { setting: "encryption", reason: reason.clone() }),
+            KeySource::Keys { keys, encrypts: true } => Ok(keys.first()),
+            KeySource::None | KeySource::Keys { .. } => Ok(None),
+            KeySource::Unknown(reason) => Err(Error::Setting { setting: "encryption", reason: reason.clone() }),
         }
     }
 
@@ -149,9 +149,9 @@ impl Keys {
         let id = parsed.master_key_id;
         let refuse = |reason: String| Error::Encrypted { path: path.to_path_buf(), key: id.clone(), reason };
         let keys = match &self.0 {
-            Source::Keys { keys, .. } => keys.as_slice(),
-            Source::None => return Err(refuse("splay.toml names no keys, see [encryption]".to_owned())),
-            Source::Unknown(reason) => return Err(refuse(reason.clone())),
+            KeySource::Keys { keys, .. } => keys.as_slice(),
+            KeySource::None => return Err(refuse("splay.toml names no keys, see [encryption]".to_owned())),
+            KeySource::Unknown(reason) => return Err(refuse(reason.clone())),
         };
         let Some(wrapping) = keys.iter().find(|key| key.id == id) else {
             return Err(refuse("the list of keys has none of this id".to_owned()));

@@ -1,6 +1,6 @@
 //! Encryption at rest of the compressed tiers' segments and of their indexes, if the database has keys.
 //!
-//! - [`Keys`] come from a key file or an environment variable. They encrypt only the keys of files: each file has a
+//! - [`EncryptionKeys`] come from a key file or an environment variable. They encrypt only the keys of files: each file has a
 //!   random key of its own, and contains it in encrypted (wrapped) form.
 //! - Parquet segments follow Parquet's modular encryption (`segment/parquet/modules.rs`), so that other tools read them.
 //! - Dense segments and indexes are sealed as a whole ([`frame`]): blocks that are decrypted independently.
@@ -15,5 +15,5 @@ mod list;
 mod settings;
 
 pub(crate) use frame::{Sealed, SealingWrite, digest, open, seal};
-pub(crate) use keys::{FileKey, Keys, NONCE_BYTES, TAG_BYTES};
+pub(crate) use keys::{EncryptionKeys, FileKey, NONCE_BYTES, TAG_BYTES};
 pub use settings::EncryptionSettings;

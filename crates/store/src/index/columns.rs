@@ -75,58 +75,58 @@ impl ColumnSummaries {
 
 /// The summaries of one column. Its sections are checked at the first use, and kept.
 #[derive(Debug)]
-pub(super) struct Column {
+pub(super) struct SummarisedColumn {
     pub(super) name: String,
     pub(super) kind: ValueKind,
     pub(super) by_block: OnceLock<ColumnSummaries>,
 }
 
-impl Column {
-    fn new(name: String, kind: ValueKind) -> Column {
-        Column { name, kind, by_block: OnceLock::new() }
+impl SummarisedColumn {
+    fn new(name: String, kind: ValueKind) -> SummarisedColumn {
+        SummarisedColumn { name, kind, by_block: OnceLock::new() }
     }
 }
 
 /// All summarised columns.
 #[derive(Debug)]
-pub(super) struct Columns {
+pub(super) struct SummarisedColumns {
     /// The columns, in the order in which the sections number them.
-    columns: Vec<Column>,
+    columns: Vec<SummarisedColumn>,
     /// Numbers in the order of names without case.
     sorted: Vec<usize>,
 }
 
-impl Columns {
+impl SummarisedColumns {
     /// Reads the section of column names; `None` if it is something else.
-    pub(super) fn parse(mut rest: &[u8]) -> Option<Columns> {
+    pub(super) fn parse(mut rest: &[u8]) -> Option<SummarisedColumns> {
         let mut columns = Vec::new();
         while !rest.is_empty() {
             let words = rest.get(..8)?;
             let kind = ValueKind::from_number(u32_at(words, 0))?;
             let end = 8usize.checked_add(usize::try_from(u32_at(words, 4)).ok()?)?;
             let name = std::str::from_utf8(rest.get(8..end)?).ok()?.to_owned();
-            columns.push(Column::new(name, kind));
+            columns.push(SummarisedColumn::new(name, kind));
             rest = &rest[end..];
         }
-        Some(Columns::new(columns))
+        Some(SummarisedColumns::new(columns))
     }
 
     /// No columns: nothing is summarised.
-    pub(super) fn none() -> Columns {
-        Columns::new(Vec::new())
+    pub(super) fn none() -> SummarisedColumns {
+        SummarisedColumns::new(Vec::new())
     }
 
     /// The columns of rows in memory that are summarised.
-    pub(super) fn of(rows: &RecordBatch) -> Columns {
+    pub(super) fn of(rows: &RecordBatch) -> SummarisedColumns {
         let fields = rows.schema_ref().fields().iter();
         let kinds = fields.filter_map(|field| Some((field.name().clone(), ValueKind::of(field.data_type())?)));
-        Columns::new(kinds.map(|(name, kind)| Column::new(name, kind)).collect())
+        SummarisedColumns::new(kinds.map(|(name, kind)| SummarisedColumn::new(name, kind)).collect())
     }
 
-    fn new(columns: Vec<Column>) -> Columns {
+    fn new(columns: Vec<SummarisedColumn>) -> SummarisedColumns {
         let mut sorted: Vec<usize> = (0..columns.len()).collect();
         sorted.sort_by(|left, right| folded_bytes(&columns[*left].name).cmp(folded_bytes(&columns[*right].name)));
-        Columns { columns, sorted }
+        SummarisedColumns { columns, sorted }
     }
 
     /// Number of the column of that name, in whatever case.
@@ -141,7 +141,7 @@ impl Columns {
         self.columns.len()
     }
 
-    pub(super) fn get(&self, number: usize) -> &Column {
+    pub(super) fn get(&self, number: usize) -> &SummarisedColumn {
         &self.columns[number]
     }
 }
@@ -168,7 +168,7 @@ mod tests {
     #[test]
     fn columns_are_found_in_any_case() {
         let names = ["Price", "ask", "Bid", "askSize", "a"];
-        let columns = Columns::parse(&section(&names)).unwrap();
+        let columns = SummarisedColumns::parse(&section(&names)).unwrap();
         for (number, name) in names.iter().enumerate() {
             for spelled in [name.to_lowercase(), name.to_uppercase(), (*name).to_owned()] {
                 assert_eq!(columns.find(&spelled), Some(number), "{spelled}");
@@ -177,20 +177,20 @@ mod tests {
         for unknown in ["", "as", "asks", "zzz", "pricé"] {
             assert_eq!(columns.find(unknown), None, "{unknown}");
         }
-        assert_eq!(Columns::parse(&[]).unwrap().find("price"), None);
+        assert_eq!(SummarisedColumns::parse(&[]).unwrap().find("price"), None);
     }
 
     #[test]
     fn names_that_are_cut_or_of_no_kind_are_refused() {
         let bytes = section(&["price", "size"]);
         for length in (1..bytes.len()).filter(|length| *length != 13) {
-            assert!(Columns::parse(&bytes[..length]).is_none(), "cut to {length}");
+            assert!(SummarisedColumns::parse(&bytes[..length]).is_none(), "cut to {length}");
         }
         let mut unknown = bytes.clone();
         unknown[0] = 9;
-        assert!(Columns::parse(&unknown).is_none());
+        assert!(SummarisedColumns::parse(&unknown).is_none());
         let mut endless = bytes;
         endless[4..8].copy_from_slice(&[0xff; 4]);
-        assert!(Columns::parse(&endless).is_none());
+        assert!(SummarisedColumns::parse(&endless).is_none());
     }
 }

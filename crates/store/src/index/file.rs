@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use arrow::buffer::{Buffer, ScalarBuffer};
 
 use super::builder::SUMMARY_WORDS;
-use super::columns::{ColumnSummaries, Columns};
+use super::columns::{ColumnSummaries, SummarisedColumns};
 use super::directory::Directory;
 use super::format::{self, Section, SectionKind};
 use super::summary::ValueKind;
@@ -70,9 +70,9 @@ impl IndexFile {
         Ok(ColumnSummaries::new(kind, words, len))
     }
 
-    pub(super) fn columns(&self) -> Result<Columns> {
+    pub(super) fn columns(&self) -> Result<SummarisedColumns> {
         let bytes = self.section(SectionKind::ColumnNames, 0)?;
-        Columns::parse(&bytes).ok_or_else(|| self.bad("column names", "other bytes"))
+        SummarisedColumns::parse(&bytes).ok_or_else(|| self.bad("column names", "other bytes"))
     }
 
     pub(super) fn directory(&self) -> Result<Directory> {

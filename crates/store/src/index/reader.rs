@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use arrow::array::{ArrayRef, RecordBatch};
 use arrow::buffer::{Buffer, ScalarBuffer};
 
-use super::columns::{Column, ColumnSummaries, Columns};
+use super::columns::{ColumnSummaries, SummarisedColumn, SummarisedColumns};
 use super::directory::Directory;
 use super::file::IndexFile;
 use super::format::{self, BLOCK_ROWS, SectionKind};
@@ -21,7 +21,7 @@ pub struct SegmentIndex {
     content: Content,
     rows: u64,
     directory: OnceLock<Arc<Directory>>,
-    columns: OnceLock<Arc<Columns>>,
+    columns: OnceLock<Arc<SummarisedColumns>>,
     /// Runs whose last rows don't count, with the row where they end; ascending.
     ends: Vec<(usize, u64)>,
 }
@@ -177,7 +177,7 @@ impl SegmentIndex {
 
     /// Fills in the summaries of a column.
     fn summarise(&self, number: usize) -> Result<()> {
-        let Column { name, kind, by_block } = self.columns()?.get(number);
+        let SummarisedColumn { name, kind, by_block } = self.columns()?.get(number);
         let summaries = match &self.content {
             Content::File(file) => {
                 let blocks = usize::try_from(self.rows).unwrap_or(usize::MAX).div_ceil(BLOCK_ROWS);
@@ -200,7 +200,7 @@ impl SegmentIndex {
         Ok(())
     }
 
-    fn columns(&self) -> Result<&Columns> {
+    fn columns(&self) -> Result<&SummarisedColumns> {
         if let Some(columns) = self.columns.get() {
             return Ok(columns);
         }
@@ -208,11 +208,11 @@ impl SegmentIndex {
             Content::File(file) => match file.columns() {
                 Err(error) if error.is_damage() => {
                     tracing::warn!(%error, "column names in an index are unusable; blocks are read instead of summaries");
-                    Columns::none()
+                    SummarisedColumns::none()
                 }
                 result => result?,
             },
-            Content::Rows(rows, _) => Columns::of(rows),
+            Content::Rows(rows, _) => SummarisedColumns::of(rows),
         };
         Ok(self.columns.get_or_init(|| Arc::new(columns)))
     }

@@ -108,7 +108,7 @@ pub(crate) fn summarise(array: &ArrayRef) -> Option<Vec<Summary>> {
 fn summaries_of<T>(array: &ArrayRef) -> Vec<Summary>
 where
     T: ArrowPrimitiveType,
-    T::Native: Value,
+    T::Native: SummarisedValue,
 {
     let array = array.as_primitive::<T>();
     let of_block = |start: usize| {
@@ -124,7 +124,7 @@ where
 
 /// Some rows, at least one of them. Without a value among them the extremes are of no meaning.
 #[derive(Debug, Clone, Copy)]
-struct RowsSummary<V: Value> {
+struct RowsSummary<V: SummarisedValue> {
     count: u64,
     min: V,
     max: V,
@@ -133,7 +133,7 @@ struct RowsSummary<V: Value> {
     last: Option<V>,
 }
 
-impl<V: Value> RowsSummary<V> {
+impl<V: SummarisedValue> RowsSummary<V> {
     fn of(values: &[V]) -> RowsSummary<V> {
         let (min, max, sum) = V::extremes_and_sum(values);
         RowsSummary {
@@ -177,7 +177,7 @@ impl<V: Value> RowsSummary<V> {
 const LANES: usize = 4;
 
 /// A native value of a summarised column.
-trait Value: Copy + Default {
+trait SummarisedValue: Copy + Default {
     /// A sum that no number of rows makes overflow.
     type Sum: Copy + Add<Output = Self::Sum>;
     fn bits(self) -> u64;
@@ -204,7 +204,7 @@ fn in_lanes<V: Copy, A: Copy>(values: &[V], start: A, step: impl Fn(A, V) -> A, 
 
 macro_rules! integer {
     ($($native:ty => $wide:ty),*) => {$(
-        impl Value for $native {
+        impl SummarisedValue for $native {
             type Sum = i128;
             fn bits(self) -> u64 {
                 <$wide>::from(self).cast_unsigned_bits()
@@ -257,7 +257,7 @@ impl CastBits for u64 {
 
 macro_rules! float {
     ($($native:ty),*) => {$(
-        impl Value for $native {
+        impl SummarisedValue for $native {
             type Sum = f64;
             fn bits(self) -> u64 {
                 f64::from(self).to_bits()
@@ -331,7 +331,7 @@ mod tests {
     /// The summary by a plain loop over the rows.
     fn plainly<T: ArrowPrimitiveType>(rows: &[Option<T::Native>]) -> Summary
     where
-        T::Native: Value,
+        T::Native: SummarisedValue,
     {
         let mut present = rows.iter().flatten().copied();
         let Some(one) = present.next() else { return Summary::default() };
@@ -340,7 +340,7 @@ mod tests {
             (min, max) = (min.least(value), max.greatest(value));
             sum = sum + V0::<T>::extremes_and_sum(&[value]).2;
         }
-        let end = |row: Option<&Option<T::Native>>| row.copied().flatten().map(Value::bits);
+        let end = |row: Option<&Option<T::Native>>| row.copied().flatten().map(SummarisedValue::bits);
         Summary {
             count: rows.iter().flatten().count() as u64,
             min: min.bits(),
@@ -355,7 +355,7 @@ mod tests {
 
     fn check<T: ArrowPrimitiveType>(rows: &[Option<T::Native>])
     where
-        T::Native: Value,
+        T::Native: SummarisedValue,
     {
         let array: ArrayRef = Arc::new(arrow::array::PrimitiveArray::<T>::from_iter(rows.iter().copied()));
         let by_block: Vec<Summary> = rows.chunks(BLOCK_ROWS).map(plainly::<T>).collect();

@@ -22,7 +22,7 @@ use crate::dates::Dates;
 use crate::error::{Error, Result};
 use crate::partition;
 use crate::row_key::{Dedupe, RowKey, comparable};
-use crate::row_order::{BatchRange, Order, RowSource, gather, merge};
+use crate::row_order::{BatchOrder, BatchRange, RowSource, gather, merge};
 use crate::schema::TableSpec;
 use crate::segment::Segment;
 
@@ -35,7 +35,7 @@ const KEY_BYTES: usize = 48;
 impl Load {
     /// Refuses what can't be compared: columns that aren't there, rows that are in no file yet.
     pub(super) fn check_dedupe(&self, dedupe: &Dedupe) -> Result<()> {
-        Key::of(&self.spec, dedupe)?;
+        DedupeColumns::of(&self.spec, dedupe)?;
         if self.writer.table().is_some() && self.writer.database().table(&self.spec.name)?.snapshot()?.live() > 0 {
             let reason = "it has captured rows that are in no file yet, among which duplicates can't be found; write them down first";
             return Err(self.spec.error(reason.to_owned()));
@@ -48,9 +48,9 @@ impl Load {
         &mut self,
         date: i32,
         incoming: &mut IncomingRows,
-        order: Order,
+        order: BatchOrder,
         dedupe: &Dedupe,
-    ) -> Result<(Order, u64)> {
+    ) -> Result<(BatchOrder, u64)> {
         let files = match self.options.replace {
             Replace::Nothing => self.writer.partition(date),
             // Rows of the symbols that come in go.
@@ -58,7 +58,7 @@ impl Load {
         };
         let spec = self.spec.clone();
         let segments: Vec<Segment> = files.iter().map(|entry| self.writer.segment(entry)).collect();
-        let key = Key::of(&spec, dedupe)?;
+        let key = DedupeColumns::of(&spec, dedupe)?;
         let columns = key.row.columns.clone();
         let mut search = DuplicateSearch::new(&spec, date, key, &segments, self.options.memory_bytes, dedupe.refuse)?;
         let chunk_rows = RunWriter::chunk_rows(incoming.row_bytes);
@@ -66,10 +66,10 @@ impl Load {
             let schema = Arc::new(self.schema.project(&columns)?);
             let projected = incoming.batches.iter().map(|batch| Ok(batch.project(&columns)?));
             let projected = projected.collect::<Result<Vec<_>>>()?;
-            let mut new_rows = Order::default();
+            let mut new_rows = BatchOrder::default();
             for chunk in order.chunks(chunk_rows) {
                 let is_new = search.new_rows(&gather(&schema, &projected, &chunk)?)?;
-                let rows = chunk.stretches().iter().flat_map(|stretch| stretch.single());
+                let rows = chunk.batch_ranges().iter().flat_map(|batch_range| batch_range.single());
                 rows.zip(is_new).filter(|(_, is_new)| *is_new).for_each(|(row, _): (BatchRange, _)| new_rows.push(row));
             }
             if new_rows.rows() == 0 {
@@ -108,21 +108,21 @@ impl Load {
         } else {
             written.remove(storage.as_ref())?;
         }
-        Ok((Order::default(), dropped))
+        Ok((BatchOrder::default(), dropped))
     }
 }
 
 /// The columns by which rows count as equal, and by which they are grouped for comparison.
-struct Key {
+struct DedupeColumns {
     row: RowKey,
     /// Finds the dates of rows, where a partition has several.
     dates: Option<RefCell<Dates>>,
 }
 
-impl Key {
-    fn of(spec: &TableSpec, dedupe: &Dedupe) -> Result<Key> {
+impl DedupeColumns {
+    fn of(spec: &TableSpec, dedupe: &Dedupe) -> Result<DedupeColumns> {
         let dates = if spec.partition.is_day() { None } else { Some(RefCell::new(spec.dates()?)) };
-        Ok(Key { row: RowKey::of(spec, dedupe)?, dates })
+        Ok(DedupeColumns { row: RowKey::of(spec, dedupe)?, dates })
     }
 
     /// The symbol and the time of a row; its date, where a partition has several, if the key hasn't the time.
@@ -132,7 +132,7 @@ impl Key {
             let code = column.keys().is_valid(row).then(|| column.keys().value(row) as usize)?;
             Some(column.values().as_string::<i32>().value(code))
         });
-        (symbol, self.stretch(rows.column(self.row.time).as_primitive::<TimestampNanosecondType>().value(row)))
+        (symbol, self.window(rows.column(self.row.time).as_primitive::<TimestampNanosecondType>().value(row)))
     }
 
     /// The date of a row, where a partition has several.
@@ -142,7 +142,7 @@ impl Key {
     }
 
     /// The part of a time that separates groups of a symbol: the time itself if the key has it, else the date if a partition has several.
-    fn stretch(&self, time: i64) -> i64 {
+    fn window(&self, time: i64) -> i64 {
         match &self.dates {
             _ if self.row.has_time => time,
             Some(dates) => i64::from(dates.borrow_mut().of(time)),
@@ -156,8 +156,8 @@ impl Key {
         let times = rows.column(self.row.time).as_primitive::<TimestampNanosecondType>().values();
         // Gathered rows have each symbol once in their dictionary.
         let code = |row: usize| symbols.and_then(|codes| codes.is_valid(row).then(|| codes.value(row)));
-        let (own_code, own_stretch) = (code(row), self.stretch(times[row]));
-        let is_in = |next: &usize| code(*next) == own_code && self.stretch(times[*next]) == own_stretch;
+        let (own_code, own_window) = (code(row), self.window(times[row]));
+        let is_in = |next: &usize| code(*next) == own_code && self.window(times[*next]) == own_window;
         row + 1 + (row + 1..rows.num_rows()).take_while(is_in).count()
     }
 
@@ -174,22 +174,22 @@ impl Key {
 }
 
 /// The keys of rows, each computed when it is needed.
-struct Keys {
+struct DedupeKeys {
     converter: Option<RowConverter>,
 }
 
-impl Keys {
-    fn of(spec: &TableSpec, key: &Key) -> Result<Keys> {
+impl DedupeKeys {
+    fn of(spec: &TableSpec, key: &DedupeColumns) -> Result<DedupeKeys> {
         let fields = key.row.others.iter().map(|place| {
             let column = &spec.columns[key.row.columns[*place]];
             SortField::new(column.column_type.arrow())
         });
         let fields: Vec<SortField> = fields.collect();
         let converter = if fields.is_empty() { None } else { Some(RowConverter::new(fields)?) };
-        Ok(Keys { converter })
+        Ok(DedupeKeys { converter })
     }
 
-    fn rows(&self, key: &Key, rows: &RecordBatch) -> Result<Option<Rows>> {
+    fn rows(&self, key: &DedupeColumns, rows: &RecordBatch) -> Result<Option<Rows>> {
         let columns: Vec<_> = key.row.others.iter().map(|place| comparable(rows.column(*place))).collect();
         Ok(self.converter.as_ref().map(|converter| converter.convert_columns(&columns)).transpose()?)
     }
@@ -203,8 +203,8 @@ fn bytes(keys: Option<&Rows>, row: usize) -> Box<[u8]> {
 struct DuplicateSearch<'a> {
     spec: &'a TableSpec,
     date: i32,
-    key: Key,
-    keys: Keys,
+    key: DedupeColumns,
+    keys: DedupeKeys,
     stored: Vec<StoredRows<'a>>,
     /// The group that the last row had.
     open: Option<(Option<String>, i64)>,
@@ -244,14 +244,14 @@ impl<'a> DuplicateSearch<'a> {
     fn new(
         spec: &'a TableSpec,
         date: i32,
-        key: Key,
+        key: DedupeColumns,
         segments: &'a [Segment],
         bytes_max: usize,
         refuse: bool,
     ) -> Result<DuplicateSearch<'a>> {
         let stored = stored_columns(spec, key.row.columns.clone(), segments, STORED_ROWS);
         let stored = stored.into_iter().map(StoredRows::new).collect::<Result<Vec<_>>>()?;
-        let keys = Keys::of(spec, &key)?;
+        let keys = DedupeKeys::of(spec, &key)?;
         let seen = KeyGroup { keys: HashMap::new(), bytes: 0, bytes_max };
         Ok(DuplicateSearch { spec, date, key, keys, stored, open: None, seen, refuse })
     }
@@ -343,8 +343,8 @@ impl<'a> StoredRows<'a> {
     /// Gives the keys of the rows of a group to `take`. Groups come in order.
     fn each(
         &mut self,
-        key: &Key,
-        keys: &Keys,
+        key: &DedupeColumns,
+        keys: &DedupeKeys,
         group: (Option<&str>, i64),
         take: &mut dyn FnMut(Box<[u8]>) -> Result<()>,
     ) -> Result<()> {

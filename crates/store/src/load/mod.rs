@@ -37,7 +37,7 @@ use crate::write::{Change, Writer};
 use incoming::IncomingRows;
 pub(crate) use reference_merge::KeySet;
 pub use reference_merge::{ObserveRows, OnConflict, ResolveConflicts};
-use removal::Counts;
+use removal::MatchCounts;
 pub use removal::Removal;
 use spill::RunWriter;
 
@@ -126,12 +126,12 @@ pub struct Load {
     dates: Dates,
     /// By their first dates.
     partitions: BTreeMap<i32, IncomingRows>,
-    held_bytes: usize,
+    buffered_bytes: usize,
     runs: usize,
     rows: u64,
     sources: Vec<Source>,
     /// Stored rows that go, and how many these are.
-    removal: Option<(Removal, Counts)>,
+    removal: Option<(Removal, MatchCounts)>,
     operation: Operation,
     /// Digests of sources that the table no longer has.
     unload: Vec<String>,
@@ -219,7 +219,7 @@ impl Load {
             options,
             dates,
             partitions,
-            held_bytes: 0,
+            buffered_bytes: 0,
             runs: 0,
             rows: 0,
             sources,
@@ -240,7 +240,7 @@ impl Load {
     pub(crate) fn remove(&mut self, removal: Removal) -> Result<u64> {
         let counts = match self.snapshot()? {
             Some(snapshot) => removal.count(&snapshot)?,
-            None => Counts::new(),
+            None => MatchCounts::new(),
         };
         let rows = counts.values().flat_map(|by_path| by_path.values()).sum();
         self.removal = Some((removal, counts));
@@ -398,11 +398,11 @@ impl Load {
             incoming.batches.push(part);
         }
         self.rows += rows as u64;
-        self.held_bytes += bytes;
+        self.buffered_bytes += bytes;
         if self.spec.reference.is_some() {
-            return self.refuse_too_much(self.rows, self.held_bytes);
+            return self.refuse_too_much(self.rows, self.buffered_bytes);
         }
-        if self.held_bytes > self.options.memory_bytes / 2 {
+        if self.buffered_bytes > self.options.memory_bytes / 2 {
             self.failed = true;
             self.spill()?;
             self.failed = false;
@@ -460,7 +460,7 @@ impl Load {
             incoming.runs.push(run.finish());
             incoming.merge_runs(&self.spec, &storage, &mut self.runs)?;
         }
-        self.held_bytes = 0;
+        self.buffered_bytes = 0;
         Ok(())
     }
 
@@ -552,7 +552,7 @@ impl Load {
     }
 
     /// The rows whose place a partition's new ones take.
-    fn removal_of_replaced(&self, first: i32, incoming: &IncomingRows) -> Result<(Removal, Counts)> {
+    fn removal_of_replaced(&self, first: i32, incoming: &IncomingRows) -> Result<(Removal, MatchCounts)> {
         let by_symbol = self.options.replace == Replace::Symbols;
         let removal = Removal::rows_to_replace(&self.spec, first, incoming.replaced.clone(), by_symbol)?;
         let counts = self.snapshot()?.map(|snapshot| removal.count(&snapshot)).transpose()?;

@@ -7,12 +7,12 @@ use arrow::array::{AsArray, RecordBatch};
 use arrow::datatypes::TimestampNanosecondType;
 
 use super::incoming::IncomingRows;
-use super::removal::{Counts, Removal, matching_rows};
+use super::removal::{MatchCounts, Removal, matching_rows};
 use super::spill::RunWriter;
 use super::{Load, Replace, row_bytes, segment_rows, stored};
 use crate::error::{Error, Result};
 use crate::manifest::FileEntry;
-use crate::row_order::{Order, OrderPart, RowSource, follow_each_other, gather, merge};
+use crate::row_order::{BatchOrder, OrderPart, RowSource, follow_each_other, gather, merge};
 use crate::schema::TableSpec;
 use crate::segment::{self, Segment};
 use crate::tier::Tier;
@@ -32,7 +32,7 @@ impl Load {
     pub(super) fn take_out(
         &self,
         date: i32,
-        removal: Option<&(Removal, Counts)>,
+        removal: Option<&(Removal, MatchCounts)>,
         change: &mut Change,
     ) -> RemainingFiles {
         let mut remaining = RemainingFiles { files: self.writer.partition(date), first: None, removal: None };
@@ -55,7 +55,7 @@ impl Load {
         &self,
         date: i32,
         mut incoming: IncomingRows,
-        order: Order,
+        order: BatchOrder,
         remaining: RemainingFiles,
         change: &mut Change,
     ) -> Result<()> {
@@ -127,7 +127,7 @@ impl Load {
     }
 
     /// Whether all new rows belong behind the partition's last row.
-    fn is_behind(&self, existing: &[FileEntry], batches: &[RecordBatch], order: &Order) -> Result<bool> {
+    fn is_behind(&self, existing: &[FileEntry], batches: &[RecordBatch], order: &BatchOrder) -> Result<bool> {
         let (Some(last), Some(first)) = (existing.last(), order.first()) else { return Ok(false) };
         if !follow_each_other(&self.spec, existing.iter()) {
             return Ok(false);
@@ -135,7 +135,7 @@ impl Load {
         let all: Vec<usize> = (0..self.spec.columns.len()).collect();
         let last = self.writer.segment(last).read(&self.spec, &all, last.rows - 1..last.rows)?;
         let first = gather(&self.schema, batches, &first)?;
-        let mut one_after_the_other = Order::default();
+        let mut one_after_the_other = BatchOrder::default();
         (0..2).for_each(|batch| one_after_the_other.push_range(batch, 0..1));
         let both = gather(&self.schema, &[last, first], &one_after_the_other)?;
         Ok(segment::is_ordered(&self.spec, &both))
@@ -147,7 +147,7 @@ impl Load {
         date: i32,
         tier: Tier,
         batches: &[RecordBatch],
-        order: &Order,
+        order: &BatchOrder,
         segment_rows: usize,
     ) -> Result<Vec<FileEntry>> {
         let parts: Vec<OrderPart> = order.parts(segment_rows);

@@ -11,11 +11,11 @@ use hashbrown::hash_table::{Entry, HashTable};
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
-use super::removal::{Counts, Removal};
+use super::removal::{MatchCounts, Removal};
 use super::{IncomingRows, Load, LoadReport, Replace, segment_rows};
 use crate::error::{Error, Result};
 use crate::manifest::Operation;
-use crate::row_order::{Order, conform, gather, sorted};
+use crate::row_order::{BatchOrder, conform, gather, sorted};
 use crate::schema::TableSpec;
 use crate::schema::reference::PARTITION;
 use crate::write::Change;
@@ -123,7 +123,7 @@ impl Load {
     pub(super) fn commit_reference(
         mut self,
         incoming: IncomingRows,
-        removal: Option<(Removal, Counts)>,
+        removal: Option<(Removal, MatchCounts)>,
         (resolve, observe): (Option<&mut ResolveConflicts<'_>>, Option<&mut ObserveRows<'_>>),
         mut change: Change,
     ) -> Result<LoadReport> {
@@ -177,7 +177,7 @@ impl Load {
     fn without_removed(
         &mut self,
         stored: RecordBatch,
-        removal: Option<(Removal, Counts)>,
+        removal: Option<(Removal, MatchCounts)>,
         incoming: &IncomingRows,
     ) -> Result<RecordBatch> {
         let removal = match self.options.replace {
@@ -291,7 +291,7 @@ pub(super) fn fit_reference(existing: &TableSpec, incoming: &TableSpec) -> Resul
 
 /// Batches behind each other.
 fn one_batch(spec: &TableSpec, batches: &[RecordBatch]) -> Result<RecordBatch> {
-    let mut order = Order::default();
+    let mut order = BatchOrder::default();
     batches.iter().enumerate().for_each(|(number, batch)| order.push_range(number, 0..batch.num_rows()));
     match batches {
         [] => Ok(RecordBatch::new_empty(spec.arrow())),

@@ -140,8 +140,8 @@ impl Removal {
     }
 
     /// How many rows of each segment match, by date and path; segments without any are left out.
-    pub(super) fn count(&self, snapshot: &TableSnapshot) -> Result<Counts> {
-        let mut counts = Counts::default();
+    pub(super) fn count(&self, snapshot: &TableSnapshot) -> Result<MatchCounts> {
+        let mut counts = MatchCounts::default();
         for piece in snapshot.select(&self.selection)?.0 {
             let rows = match &self.matches {
                 None => piece.rows.end - piece.rows.start,
@@ -212,7 +212,7 @@ fn certain(mask: &BooleanArray) -> BooleanArray {
 }
 
 /// Rows that match, by date and by path of their segment.
-pub(super) type Counts = std::collections::BTreeMap<i32, HashMap<String, u64>>;
+pub(super) type MatchCounts = std::collections::BTreeMap<i32, HashMap<String, u64>>;
 
 /// How many rows of these files match.
 pub(super) fn matching_rows(counts: Option<&HashMap<String, u64>>, entry: &FileEntry) -> u64 {

@@ -13,15 +13,15 @@ use arrow::compute::interleave;
 use arrow::datatypes::{DataType, Int32Type, SchemaRef};
 use hashbrown::HashMap;
 
-use super::order::{BatchRange, Order};
+use super::order::{BatchOrder, BatchRange};
 use crate::background;
 use crate::error::Result;
 
-/// Rows of a stretch, on average, from which on columns of other than fixed width are copied by stretches.
-const STRETCH_ROWS_MIN: usize = 4;
+/// Rows of a range, on average, from which on columns of other than fixed width are copied by ranges.
+const RANGE_ROWS_MIN: usize = 4;
 
 /// The rows of an order. All batches have `schema`'s types.
-pub(crate) fn gather(schema: &SchemaRef, batches: &[RecordBatch], order: &Order) -> Result<RecordBatch> {
+pub(crate) fn gather(schema: &SchemaRef, batches: &[RecordBatch], order: &BatchOrder) -> Result<RecordBatch> {
     let column = |position: usize| -> Result<ArrayRef> {
         let parts: Vec<&dyn Array> = batches.iter().map(|batch| batch.column(position).as_ref()).collect();
         match schema.field(position).data_type() {
@@ -33,7 +33,7 @@ pub(crate) fn gather(schema: &SchemaRef, batches: &[RecordBatch], order: &Order)
     Ok(RecordBatch::try_new(Arc::clone(schema), columns)?)
 }
 
-fn gather_column(data_type: &DataType, parts: &[&dyn Array], order: &Order) -> Result<ArrayRef> {
+fn gather_column(data_type: &DataType, parts: &[&dyn Array], order: &BatchOrder) -> Result<ArrayRef> {
     macro_rules! fixed {
         ($kind:ty) => {
             return Ok(gather_fixed::<$kind>(data_type, parts, order))
@@ -43,35 +43,35 @@ fn gather_column(data_type: &DataType, parts: &[&dyn Array], order: &Order) -> R
         data_type => (fixed),
         _ => {}
     }
-    let stretches = order.stretches();
-    if order.rows() < stretches.len() * STRETCH_ROWS_MIN {
-        let single = |stretch: &BatchRange| {
-            let batch = stretch.batch();
-            stretch.range().map(move |row| (batch, row))
+    let batch_ranges = order.batch_ranges();
+    if order.rows() < batch_ranges.len() * RANGE_ROWS_MIN {
+        let single = |batch_range: &BatchRange| {
+            let batch = batch_range.batch();
+            batch_range.range().map(move |row| (batch, row))
         };
-        let picks: Vec<(usize, usize)> = stretches.iter().flat_map(single).collect();
+        let picks: Vec<(usize, usize)> = batch_ranges.iter().flat_map(single).collect();
         return Ok(interleave(parts, &picks)?);
     }
     let data: Vec<_> = parts.iter().map(|part| part.to_data()).collect();
     let mut copied = MutableArrayData::new(data.iter().collect(), false, order.rows());
-    for stretch in stretches {
-        let rows = stretch.range();
+    for batch_range in batch_ranges {
+        let rows = batch_range.range();
         background::did(rows.len());
-        copied.try_extend(stretch.batch(), rows.start, rows.end)?;
+        copied.try_extend(batch_range.batch(), rows.start, rows.end)?;
     }
     Ok(make_array(copied.freeze()))
 }
 
-/// The stretches of an order; each counts as work that is done.
-fn stretches(order: &Order) -> impl Iterator<Item = &BatchRange> {
-    order.stretches().iter().inspect(|stretch| background::did(stretch.range().len()))
+/// The ranges of an order; each counts as work that is done.
+fn batch_ranges(order: &BatchOrder) -> impl Iterator<Item = &BatchRange> {
+    order.batch_ranges().iter().inspect(|batch_range| background::did(batch_range.range().len()))
 }
 
-fn gather_fixed<T: ArrowPrimitiveType>(data_type: &DataType, parts: &[&dyn Array], order: &Order) -> ArrayRef {
+fn gather_fixed<T: ArrowPrimitiveType>(data_type: &DataType, parts: &[&dyn Array], order: &BatchOrder) -> ArrayRef {
     let values: Vec<&[T::Native]> = parts.iter().map(|part| &part.as_primitive::<T>().values()[..]).collect();
     let mut copied: Vec<T::Native> = Vec::with_capacity(order.rows());
-    for stretch in stretches(order) {
-        let rows = &values[stretch.batch()][stretch.range()];
+    for batch_range in batch_ranges(order) {
+        let rows = &values[batch_range.batch()][batch_range.range()];
         match rows {
             // The call of a copy costs more than the copy of one.
             [one] => copied.push(*one),
@@ -83,14 +83,14 @@ fn gather_fixed<T: ArrowPrimitiveType>(data_type: &DataType, parts: &[&dyn Array
 }
 
 /// The nulls of the rows, or `None` if no batch has a null.
-fn gather_nulls(parts: &[&dyn Array], order: &Order) -> Option<NullBuffer> {
+fn gather_nulls(parts: &[&dyn Array], order: &BatchOrder) -> Option<NullBuffer> {
     if parts.iter().all(|part| part.null_count() == 0) {
         return None;
     }
     let mut valid = BooleanBufferBuilder::new(order.rows());
-    for stretch in stretches(order) {
-        let rows = stretch.range();
-        match parts[stretch.batch()].nulls() {
+    for batch_range in batch_ranges(order) {
+        let rows = batch_range.range();
+        match parts[batch_range.batch()].nulls() {
             None => valid.append_n(rows.len(), true),
             Some(nulls) => valid.append_buffer(&nulls.inner().slice(rows.start, rows.len())),
         }
@@ -98,32 +98,32 @@ fn gather_nulls(parts: &[&dyn Array], order: &Order) -> Option<NullBuffer> {
     Some(NullBuffer::new(valid.finish()))
 }
 
-fn gather_symbols(parts: &[&dyn Array], order: &Order) -> ArrayRef {
+fn gather_symbols(parts: &[&dyn Array], order: &BatchOrder) -> ArrayRef {
     let parts: Vec<&DictionaryArray<Int32Type>> = parts.iter().map(|part| part.as_dictionary()).collect();
     let keys: Vec<&[i32]> = parts.iter().map(|part| &part.keys().values()[..]).collect();
     let mut used: Vec<Vec<bool>> = parts.iter().map(|part| vec![false; part.values().len()]).collect();
     let has_nulls = parts.iter().any(|part| part.logical_null_count() > 0);
-    for stretch in stretches(order) {
-        let (part, used) = (parts[stretch.batch()], &mut used[stretch.batch()]);
+    for batch_range in batch_ranges(order) {
+        let (part, used) = (parts[batch_range.batch()], &mut used[batch_range.batch()]);
         if has_nulls {
             let keys = part.keys();
-            stretch.range().filter(|row| keys.is_valid(*row)).for_each(|row| used[keys.value(row) as usize] = true);
+            batch_range.range().filter(|row| keys.is_valid(*row)).for_each(|row| used[keys.value(row) as usize] = true);
         } else {
-            keys[stretch.batch()][stretch.range()].iter().for_each(|key| used[*key as usize] = true);
+            keys[batch_range.batch()][batch_range.range()].iter().for_each(|key| used[*key as usize] = true);
         }
     }
     let (texts, maps) = unify(&parts, &used);
     let mut codes: Vec<i32> = Vec::with_capacity(order.rows());
     let mut valid = has_nulls.then(|| BooleanBufferBuilder::new(order.rows()));
-    for stretch in stretches(order) {
-        let map = &maps[stretch.batch()];
+    for batch_range in batch_ranges(order) {
+        let map = &maps[batch_range.batch()];
         let code = |key: i32| map[key as usize];
-        match (&mut valid, &keys[stretch.batch()][stretch.range()]) {
+        match (&mut valid, &keys[batch_range.batch()][batch_range.range()]) {
             (None, [one]) => codes.push(code(*one).unwrap_or(0)),
             (None, some) => codes.extend(some.iter().map(|key| code(*key).unwrap_or(0))),
             (Some(valid), some) => {
-                let nulls = parts[stretch.batch()].keys();
-                for (row, key) in stretch.range().zip(some) {
+                let nulls = parts[batch_range.batch()].keys();
+                for (row, key) in batch_range.range().zip(some) {
                     let code = nulls.is_valid(row).then(|| code(*key)).flatten();
                     valid.append(code.is_some());
                     codes.push(code.unwrap_or(0));

@@ -15,7 +15,7 @@ use arrow::array::{Array, AsArray, DictionaryArray, RecordBatch, TimestampNanose
 use arrow::datatypes::{Int32Type, TimestampNanosecondType};
 
 use super::gather::gather;
-use super::order::Order;
+use super::order::BatchOrder;
 use crate::error::Result;
 use crate::schema::TableSpec;
 
@@ -38,7 +38,7 @@ pub(crate) fn merge(
     }
     // Batches whose rows were picked since the last flush; `heads` refer to them by number.
     let mut batches: Vec<RecordBatch> = Vec::new();
-    let mut picked = Order::default();
+    let mut picked = BatchOrder::default();
     while let Some(least) = least(&heads) {
         let number = match heads[least].number {
             Some(number) => number,
@@ -79,7 +79,7 @@ struct MergeCursor<'a> {
 }
 
 /// The sort key of a row: its symbol and its time.
-type Key<'a> = (Option<&'a str>, i64);
+type MergeKey<'a> = (Option<&'a str>, i64);
 
 impl<'a> MergeCursor<'a> {
     /// The first row of a source, or `None` if it has none.
@@ -103,7 +103,7 @@ impl<'a> MergeCursor<'a> {
         Ok(false)
     }
 
-    fn key(&self, row: usize) -> Key<'_> {
+    fn key(&self, row: usize) -> MergeKey<'_> {
         let symbol = self.symbols.as_ref().and_then(|symbols| {
             let key = symbols.keys().is_valid(row).then(|| symbols.keys().value(row) as usize)?;
             Some(symbols.values().as_string::<i32>().value(key))

@@ -15,7 +15,7 @@ use crate::schema::TableSpec;
 pub(crate) use conform::conform;
 pub(crate) use gather::gather;
 pub(crate) use merge::{RowSource, merge};
-pub(crate) use order::{BatchRange, Order, OrderPart};
+pub(crate) use order::{BatchOrder, BatchRange, OrderPart};
 pub(crate) use sort::sorted;
 
 /// Rows in the table's order: those of equal symbol and time stay in the order of the batches, which may lack columns that were

@@ -14,7 +14,7 @@ pub(crate) struct BatchRange {
 }
 
 impl BatchRange {
-    /// A stretch of one row.
+    /// A range of one row.
     pub(crate) fn row(batch: usize, row: usize) -> BatchRange {
         // There are never as many batches as that: each takes memory of its own.
         BatchRange { batch: u32::try_from(batch).unwrap_or(u32::MAX), rows: 1, start: row }
@@ -53,8 +53,8 @@ impl BatchRange {
 
 /// Rows in order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Order {
-    stretches: Vec<BatchRange>,
+pub(crate) struct BatchOrder {
+    batch_ranges: Vec<BatchRange>,
     rows: usize,
 }
 
@@ -66,7 +66,7 @@ pub(crate) struct OrderPart {
     rows: usize,
 }
 
-impl Order {
+impl BatchOrder {
     /// Adds rows of a batch at the end.
     pub(crate) fn push_range(&mut self, batch: usize, rows: Range<usize>) {
         let mut start = rows.start;
@@ -78,11 +78,11 @@ impl Order {
         }
     }
 
-    /// Adds a stretch at the end.
-    pub(crate) fn push(&mut self, stretch: BatchRange) {
-        self.rows += stretch.range().len();
-        if !self.stretches.last_mut().is_some_and(|last| last.extend_with(stretch)) {
-            self.stretches.push(stretch);
+    /// Adds a range at the end.
+    pub(crate) fn push(&mut self, batch_range: BatchRange) {
+        self.rows += batch_range.range().len();
+        if !self.batch_ranges.last_mut().is_some_and(|last| last.extend_with(batch_range)) {
+            self.batch_ranges.push(batch_range);
         }
     }
 
@@ -91,29 +91,29 @@ impl Order {
         self.rows
     }
 
-    /// The stretches, in order.
-    pub(crate) fn stretches(&self) -> &[BatchRange] {
-        &self.stretches
+    /// The ranges, in order.
+    pub(crate) fn batch_ranges(&self) -> &[BatchRange] {
+        &self.batch_ranges
     }
 
     /// Forgets all rows.
     pub(crate) fn clear(&mut self) {
-        self.stretches.clear();
+        self.batch_ranges.clear();
         self.rows = 0;
     }
 
     /// The first row.
-    pub(crate) fn first(&self) -> Option<Order> {
-        let first = self.stretches.first()?;
-        Some(Order { stretches: vec![BatchRange { rows: 1, ..*first }], rows: 1 })
+    pub(crate) fn first(&self) -> Option<BatchOrder> {
+        let first = self.batch_ranges.first()?;
+        Some(BatchOrder { batch_ranges: vec![BatchRange { rows: 1, ..*first }], rows: 1 })
     }
 
     /// The beginnings of parts of `rows_max` rows; the last part may have fewer.
     pub(crate) fn parts(&self, rows_max: usize) -> Vec<OrderPart> {
         let mut parts: Vec<OrderPart> = Vec::with_capacity(self.rows.div_ceil(rows_max));
         let mut open: Option<OrderPart> = None;
-        for (first, stretch) in self.stretches.iter().enumerate() {
-            let length = stretch.range().len();
+        for (first, batch_range) in self.batch_ranges.iter().enumerate() {
+            let length = batch_range.range().len();
             let mut skipped = 0;
             while skipped < length {
                 let part = open.get_or_insert(OrderPart { first, skipped, rows: 0 });
@@ -130,13 +130,13 @@ impl Order {
     }
 
     /// The rows of a part.
-    pub(crate) fn part(&self, part: &OrderPart) -> Order {
-        let mut order = Order::default();
+    pub(crate) fn part(&self, part: &OrderPart) -> BatchOrder {
+        let mut order = BatchOrder::default();
         let mut skipped = part.skipped;
-        for stretch in &self.stretches[part.first..] {
-            let (remaining, start) = (part.rows - order.rows, stretch.start + skipped);
-            let rows = stretch.rows.min(u32::try_from(skipped + remaining).unwrap_or(u32::MAX));
-            order.push_range(stretch.batch(), start..stretch.start + rows as usize);
+        for batch_range in &self.batch_ranges[part.first..] {
+            let (remaining, start) = (part.rows - order.rows, batch_range.start + skipped);
+            let rows = batch_range.rows.min(u32::try_from(skipped + remaining).unwrap_or(u32::MAX));
+            order.push_range(batch_range.batch(), start..batch_range.start + rows as usize);
             skipped = 0;
             if order.rows == part.rows {
                 break;
@@ -146,7 +146,7 @@ impl Order {
     }
 
     /// The order in parts of `rows_max` rows.
-    pub(crate) fn chunks(&self, rows_max: usize) -> impl Iterator<Item = Order> + '_ {
+    pub(crate) fn chunks(&self, rows_max: usize) -> impl Iterator<Item = BatchOrder> + '_ {
         self.parts(rows_max).into_iter().map(|part| self.part(&part))
     }
 }
@@ -155,12 +155,16 @@ impl Order {
 mod tests {
     use super::*;
 
-    fn singles(order: &Order) -> Vec<(usize, usize)> {
-        order.stretches.iter().flat_map(|stretch| stretch.range().map(|row| (stretch.batch(), row))).collect()
+    fn singles(order: &BatchOrder) -> Vec<(usize, usize)> {
+        order
+            .batch_ranges
+            .iter()
+            .flat_map(|batch_range| batch_range.range().map(|row| (batch_range.batch(), row)))
+            .collect()
     }
 
-    fn example() -> Order {
-        let mut order = Order::default();
+    fn example() -> BatchOrder {
+        let mut order = BatchOrder::default();
         order.push_range(0, 3..7);
         order.push_range(0, 7..9);
         order.push_range(1, 9..10);
@@ -171,18 +175,18 @@ mod tests {
     }
 
     #[test]
-    fn stretches_that_follow_are_one() {
+    fn ranges_that_follow_are_one() {
         let order = example();
-        assert_eq!((order.rows(), order.stretches().len()), (11, 4));
+        assert_eq!((order.rows(), order.batch_ranges().len()), (11, 4));
         assert_eq!(order.first().map(|first| singles(&first)), Some(vec![(0, 3)]));
-        assert_eq!(Order::default().first(), None);
+        assert_eq!(BatchOrder::default().first(), None);
     }
 
     #[test]
-    fn a_stretch_is_split_behind_any_row() {
-        let stretch = example().stretches()[0];
+    fn a_range_is_split_behind_any_row() {
+        let batch_range = example().batch_ranges()[0];
         for rows in 0..=7 {
-            let (first, others) = stretch.split(rows);
+            let (first, others) = batch_range.split(rows);
             let both: Vec<usize> = first.range().chain(others.range()).collect();
             assert_eq!((first.range().len(), both), (rows.min(6), (3..9).collect()));
         }
@@ -192,11 +196,11 @@ mod tests {
     fn parts_have_all_rows_in_order() {
         let order = example();
         for rows_max in 1..=12 {
-            let parts: Vec<Order> = order.chunks(rows_max).collect();
+            let parts: Vec<BatchOrder> = order.chunks(rows_max).collect();
             assert_eq!(parts.iter().flat_map(singles).collect::<Vec<_>>(), singles(&order), "{rows_max}");
             assert_eq!(parts.len(), order.rows().div_ceil(rows_max));
             assert!(parts.iter().rev().skip(1).all(|part| part.rows() == rows_max));
         }
-        assert_eq!(Order::default().parts(3).len(), 0);
+        assert_eq!(BatchOrder::default().parts(3).len(), 0);
     }
 }

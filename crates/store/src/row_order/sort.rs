@@ -14,18 +14,18 @@ use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::{Int32Type, TimestampNanosecondType};
 
 use super::gather::unify;
-use super::order::{BatchRange, Order};
+use super::order::{BatchOrder, BatchRange};
 use crate::background;
 use crate::schema::TableSpec;
 
-/// Rows of a stretch, on average, from which on stretches that overlap are merged; shorter ones are sorted row by row.
+/// Rows of a range, on average, from which on ranges that overlap are merged; shorter ones are sorted row by row.
 const MERGED_ROWS_MIN: usize = 8;
 
 /// The rows of the batches in the table's order; rows of equal symbol and time stay in the order of the batches.
-pub(crate) fn sorted(spec: &TableSpec, batches: &[RecordBatch]) -> Order {
-    let keys = Keys::of(spec, batches);
+pub(crate) fn sorted(spec: &TableSpec, batches: &[RecordBatch]) -> BatchOrder {
+    let keys = SortKeyColumns::of(spec, batches);
     if keys.ranks.is_sorted() && keys.runs_in_time() {
-        let mut order = Order::default();
+        let mut order = BatchOrder::default();
         for (number, batch) in batches.iter().enumerate() {
             order.push_range(number, 0..batch.num_rows());
         }
@@ -35,7 +35,7 @@ pub(crate) fn sorted(spec: &TableSpec, batches: &[RecordBatch]) -> Order {
 }
 
 /// The sort keys: one entry for each row, in order of arrival.
-struct Keys {
+struct SortKeyColumns {
     /// Rank of the symbol; 0 for null. All 0 where the table has no symbol column.
     ranks: Vec<u32>,
     times: Vec<i64>,
@@ -44,8 +44,8 @@ struct Keys {
     starts: Vec<usize>,
 }
 
-impl Keys {
-    fn of(spec: &TableSpec, batches: &[RecordBatch]) -> Keys {
+impl SortKeyColumns {
+    fn of(spec: &TableSpec, batches: &[RecordBatch]) -> SortKeyColumns {
         let rows = batches.iter().map(RecordBatch::num_rows).sum();
         let (mut times, mut starts) = (Vec::with_capacity(rows), Vec::with_capacity(batches.len()));
         for batch in batches {
@@ -55,7 +55,7 @@ impl Keys {
             background::did(batch.num_rows());
         }
         let Some(position) = spec.symbol_position() else {
-            return Keys { ranks: vec![0; rows], times, symbols: 0, starts };
+            return SortKeyColumns { ranks: vec![0; rows], times, symbols: 0, starts };
         };
         let parts: Vec<_> = batches.iter().map(|batch| batch.column(position).as_dictionary::<Int32Type>()).collect();
         let all_used: Vec<Vec<bool>> = parts.iter().map(|part| vec![true; part.values().len()]).collect();
@@ -73,7 +73,7 @@ impl Keys {
                 Some(_) => ranks.extend(keys.iter().map(|key| key.map_or(0, |key| entries[key as usize]))),
             }
         }
-        Keys { ranks, times, symbols: texts.len(), starts }
+        SortKeyColumns { ranks, times, symbols: texts.len(), starts }
     }
 
     fn runs_in_time(&self) -> bool {
@@ -81,25 +81,25 @@ impl Keys {
             .all(|row| self.ranks[row - 1] != self.ranks[row] || self.times[row - 1] <= self.times[row])
     }
 
-    /// A counting sort of stretches by symbol, which keeps arrival; then by time within each symbol where that is needed.
-    fn sort(&self, batches: &[RecordBatch]) -> Order {
+    /// A counting sort of ranges by symbol, which keeps arrival; then by time within each symbol where that is needed.
+    fn sort(&self, batches: &[RecordBatch]) -> BatchOrder {
         let mut starts = vec![0usize; self.symbols + 2];
-        self.each_stretch(batches, |rank, _| starts[rank + 1] += 1);
+        self.each_batch_range(batches, |rank, _| starts[rank + 1] += 1);
         for symbol in 1..starts.len() {
             starts[symbol] += starts[symbol - 1];
         }
         let mut next = starts.clone();
         let mut by_symbol = vec![BatchRange::row(0, 0); starts[self.symbols + 1]];
-        self.each_stretch(batches, |rank, stretch| {
-            by_symbol[next[rank]] = stretch;
+        self.each_batch_range(batches, |rank, batch_range| {
+            by_symbol[next[rank]] = batch_range;
             next[rank] += 1;
         });
-        let (mut order, mut scratch) = (Order::default(), Vec::new());
+        let (mut order, mut scratch) = (BatchOrder::default(), Vec::new());
         for bounds in starts.windows(2) {
             let run = &by_symbol[bounds[0]..bounds[1]];
             background::did(run.len());
             if run.windows(2).all(|pair| self.last_time(&pair[0]) <= self.first_time(&pair[1])) {
-                run.iter().for_each(|stretch| order.push(*stretch));
+                run.iter().for_each(|batch_range| order.push(*batch_range));
             } else {
                 self.sort_by_time(run, &mut order, &mut scratch);
             }
@@ -107,16 +107,16 @@ impl Keys {
         order
     }
 
-    /// Puts stretches of one symbol in the order of time, which keeps arrival. Only those that overlap are looked into.
-    fn sort_by_time(&self, run: &[BatchRange], order: &mut Order, scratch: &mut Vec<(i64, BatchRange)>) {
-        // For each stretch, the earliest time behind it.
+    /// Puts ranges of one symbol in the order of time, which keeps arrival. Only those that overlap are looked into.
+    fn sort_by_time(&self, run: &[BatchRange], order: &mut BatchOrder, scratch: &mut Vec<(i64, BatchRange)>) {
+        // For each range, the earliest time behind it.
         let mut least_behind = vec![i64::MAX; run.len()];
         for place in (1..run.len()).rev() {
             least_behind[place - 1] = least_behind[place].min(self.first_time(&run[place]));
         }
         let (mut first, mut latest) = (0, i64::MIN);
-        for (place, stretch) in run.iter().enumerate() {
-            latest = latest.max(self.last_time(stretch));
+        for (place, batch_range) in run.iter().enumerate() {
+            latest = latest.max(self.last_time(batch_range));
             if latest <= least_behind[place] || place + 1 == run.len() {
                 self.merge(&run[first..=place], order, scratch);
                 (first, latest) = (place + 1, i64::MIN);
@@ -124,24 +124,27 @@ impl Keys {
         }
     }
 
-    /// Merges stretches that overlap.
-    fn merge(&self, stretches: &[BatchRange], order: &mut Order, scratch: &mut Vec<(i64, BatchRange)>) {
-        if let [one] = stretches {
+    /// Merges ranges that overlap.
+    fn merge(&self, batch_ranges: &[BatchRange], order: &mut BatchOrder, scratch: &mut Vec<(i64, BatchRange)>) {
+        if let [one] = batch_ranges {
             order.push(*one);
             return;
         }
-        let rows: usize = stretches.iter().map(|stretch| stretch.range().len()).sum();
-        if rows < stretches.len() * MERGED_ROWS_MIN {
-            let rows = stretches.iter().flat_map(|stretch| stretch.single());
+        let rows: usize = batch_ranges.iter().map(|batch_range| batch_range.range().len()).sum();
+        if rows < batch_ranges.len() * MERGED_ROWS_MIN {
+            let rows = batch_ranges.iter().flat_map(|batch_range| batch_range.single());
             scratch.clear();
             scratch.extend(rows.map(|row| (self.first_time(&row), row)));
             scratch.sort_by_key(|(time, _)| *time);
             scratch.iter().for_each(|(_, row)| order.push(*row));
             return;
         }
-        let mut remaining = stretches.to_vec();
-        let mut next: BinaryHeap<Reverse<(i64, usize)>> =
-            remaining.iter().enumerate().map(|(place, stretch)| Reverse((self.first_time(stretch), place))).collect();
+        let mut remaining = batch_ranges.to_vec();
+        let mut next: BinaryHeap<Reverse<(i64, usize)>> = remaining
+            .iter()
+            .enumerate()
+            .map(|(place, batch_range)| Reverse((self.first_time(batch_range), place)))
+            .collect();
         while let Some(Reverse((_, place))) = next.pop() {
             let Some(Reverse(other)) = next.peek() else {
                 order.push(remaining[place]);
@@ -159,8 +162,8 @@ impl Keys {
         }
     }
 
-    /// Each stretch in order of arrival, with the rank of its symbol.
-    fn each_stretch(&self, batches: &[RecordBatch], mut take: impl FnMut(usize, BatchRange)) {
+    /// Each range in order of arrival, with the rank of its symbol.
+    fn each_batch_range(&self, batches: &[RecordBatch], mut take: impl FnMut(usize, BatchRange)) {
         for (number, batch) in batches.iter().enumerate() {
             let rows = self.starts[number]..self.starts[number] + batch.num_rows();
             let (ranks, times) = (&self.ranks[rows.clone()], &self.times[rows]);
@@ -183,12 +186,12 @@ impl Keys {
         }
     }
 
-    fn first_time(&self, stretch: &BatchRange) -> i64 {
-        self.times[self.starts[stretch.batch()] + stretch.range().start]
+    fn first_time(&self, batch_range: &BatchRange) -> i64 {
+        self.times[self.starts[batch_range.batch()] + batch_range.range().start]
     }
 
-    fn last_time(&self, stretch: &BatchRange) -> i64 {
-        self.times[self.starts[stretch.batch()] + stretch.range().end - 1]
+    fn last_time(&self, batch_range: &BatchRange) -> i64 {
+        self.times[self.starts[batch_range.batch()] + batch_range.range().end - 1]
     }
 }
 

@@ -32,12 +32,12 @@ pub(crate) struct ArrowFile {
     bytes: MappedBytes,
     schema: SchemaRef,
     rows: usize,
-    columns: Vec<Column>,
+    columns: Vec<ColumnBuffers>,
 }
 
 /// The places of a column's buffers.
 #[derive(Debug)]
-struct Column {
+struct ColumnBuffers {
     layout: Layout,
     /// The texts of codes. All that is read of the column shares this array, by which others know what they have found for its texts.
     dictionary: Option<ArrayRef>,
@@ -52,7 +52,7 @@ struct Layout {
     child: Option<Box<Layout>>,
 }
 
-impl Column {
+impl ColumnBuffers {
     /// The array of some data of the column, which are sound.
     fn array(&self, data: ArrayData) -> ArrayRef {
         let Some(texts) = self.dictionary.as_ref().filter(|_| is_coded(&self.layout.data_type)) else {
@@ -140,7 +140,7 @@ impl ArrowFile {
     }
 
     /// Checks those chunks that a range touches and that weren't checked before.
-    fn check_chunks(&self, column: &Column, rows: &Range<usize>) -> Result<()> {
+    fn check_chunks(&self, column: &ColumnBuffers, rows: &Range<usize>) -> Result<()> {
         let mut unchecked = chunks(rows).filter(|chunk| !column.checked.get(*chunk)).peekable();
         if unchecked.peek().is_some() && rows.len() > CHUNK_ROWS {
             self.read_ahead_layout(&column.layout, rows);
@@ -182,7 +182,7 @@ impl ArrowFile {
     }
 
     /// Checks checksums and values of some rows.
-    fn check(&self, column: &Column, rows: Range<usize>) -> Result<()> {
+    fn check(&self, column: &ColumnBuffers, rows: Range<usize>) -> Result<()> {
         let data = self.data(&column.layout, column.dictionary.as_ref(), &rows)?;
         data.build().map(|_| ()).map_err(|e| self.bad(&e))
     }
@@ -290,7 +290,7 @@ impl Opener<'_> {
         Error::corrupt(&self.file.path, offset as u64, expected, found.to_string())
     }
 
-    fn open(&self, rows: u64) -> Result<(SchemaRef, usize, Vec<Column>)> {
+    fn open(&self, rows: u64) -> Result<(SchemaRef, usize, Vec<ColumnBuffers>)> {
         let bytes = self.bytes;
         let Some(trailer) = bytes.len().checked_sub(10) else {
             return Err(self.bad(0, "an Arrow IPC file", "a shorter one"));
@@ -321,7 +321,7 @@ impl Opener<'_> {
             return Err(self.bad(body.start, &format!("{rows} rows"), header.length()));
         }
         let rows = usize::try_from(rows).map_err(|e| self.bad(body.start, "a number of rows", e))?;
-        let mut cursor = Cursor::new(self, header, body);
+        let mut cursor = BufferCursor::new(self, header, body);
         let mut ids = 0;
         let mut columns = Vec::new();
         for field in schema.fields() {
@@ -335,7 +335,7 @@ impl Opener<'_> {
             } else {
                 None
             };
-            columns.push(Column { layout, dictionary, checked: OnceBits::new(rows.div_ceil(CHUNK_ROWS)) });
+            columns.push(ColumnBuffers { layout, dictionary, checked: OnceBits::new(rows.div_ceil(CHUNK_ROWS)) });
         }
         Ok((schema, rows, columns))
     }
@@ -364,7 +364,7 @@ impl Opener<'_> {
         let data = header.data().ok_or_else(|| self.bad(start, "a dictionary", "none"))?;
         let rows = usize::try_from(data.length()).map_err(|e| self.bad(start, "a number of entries", e))?;
         self.file.check(body.clone())?;
-        let layout = Cursor::new(self, data, body).layout(&DataType::Utf8, rows)?;
+        let layout = BufferCursor::new(self, data, body).layout(&DataType::Utf8, rows)?;
         let mut builder = ArrayData::builder(DataType::Utf8).len(rows);
         for buffer in &layout.buffers {
             builder = builder.add_buffer(self.file.slice(buffer.clone())?);
@@ -375,7 +375,7 @@ impl Opener<'_> {
 }
 
 /// Walks the nodes and buffers of a record batch in the order of its fields.
-struct Cursor<'a> {
+struct BufferCursor<'a> {
     opener: &'a Opener<'a>,
     header: BatchHeader<'a>,
     body: Range<usize>,
@@ -383,9 +383,9 @@ struct Cursor<'a> {
     buffer: usize,
 }
 
-impl<'a> Cursor<'a> {
-    fn new(opener: &'a Opener<'a>, header: BatchHeader<'a>, body: Range<usize>) -> Cursor<'a> {
-        Cursor { opener, header, body, node: 0, buffer: 0 }
+impl<'a> BufferCursor<'a> {
+    fn new(opener: &'a Opener<'a>, header: BatchHeader<'a>, body: Range<usize>) -> BufferCursor<'a> {
+        BufferCursor { opener, header, body, node: 0, buffer: 0 }
     }
 
     fn layout(&mut self, data_type: &DataType, rows: usize) -> Result<Layout> {

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use arrow::buffer::{Buffer, ScalarBuffer};
 use bytes::Bytes;
 
-use crate::encryption::{Keys, Sealed};
+use crate::encryption::{EncryptionKeys, Sealed};
 use crate::error::{Error, Result};
 use crate::index::CRC_BLOCK_BYTES;
 use crate::object::{self, RemoteFile};
@@ -91,7 +91,7 @@ impl OnceBits {
 /// The place of a file's bytes.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "one for each open file")]
-enum Source {
+enum ByteSource {
     Mapped(MappedBytes),
     Remote(RemoteFile),
     /// A file that is encrypted as a whole. Offsets are those of its bytes before that.
@@ -101,7 +101,7 @@ enum Source {
 /// A file whose blocks are checked when they are first touched: of a mapped one once, of one in the object store each time that it is fetched.
 #[derive(Debug)]
 pub(crate) struct CheckedFile {
-    source: Source,
+    source: ByteSource,
     pub(crate) path: PathBuf,
     checksums: ScalarBuffer<u32>,
     checked: OnceBits,
@@ -116,28 +116,28 @@ impl CheckedFile {
         checksums: ScalarBuffer<u32>,
         checks_data: bool,
     ) -> Result<CheckedFile> {
-        CheckedFile::of(Source::Mapped(bytes), path, checksums, checks_data)
+        CheckedFile::of(ByteSource::Mapped(bytes), path, checksums, checks_data)
     }
 
     /// A file in the object store. All that comes from there is checked.
     pub(crate) fn remote(file: RemoteFile, path: PathBuf, checksums: ScalarBuffer<u32>) -> Result<CheckedFile> {
-        CheckedFile::of(Source::Remote(file), path, checksums, true)
+        CheckedFile::of(ByteSource::Remote(file), path, checksums, true)
     }
 
     /// The bytes of a file that is encrypted as a whole, which are decrypted each time that they are read.
-    pub(crate) fn sealed(file: Arc<CheckedFile>, keys: &Keys) -> Result<CheckedFile> {
+    pub(crate) fn sealed(file: Arc<CheckedFile>, keys: &EncryptionKeys) -> Result<CheckedFile> {
         let first = file.bytes(0..file.len().min(Sealed::HEADER_BYTES_MAX))?;
         let sealed = Sealed::open(&first, file.len(), keys, &file.path)?;
         let (path, checks_data) = (file.path.clone(), file.checks_data);
         let (checksums, checked) = (Vec::new().into(), OnceBits::new(0));
-        Ok(CheckedFile { source: Source::Sealed(file, sealed), path, checksums, checked, checks_data })
+        Ok(CheckedFile { source: ByteSource::Sealed(file, sealed), path, checksums, checked, checks_data })
     }
 
-    fn of(source: Source, path: PathBuf, checksums: ScalarBuffer<u32>, checks_data: bool) -> Result<CheckedFile> {
+    fn of(source: ByteSource, path: PathBuf, checksums: ScalarBuffer<u32>, checks_data: bool) -> Result<CheckedFile> {
         let length = match &source {
-            Source::Mapped(bytes) => bytes.len(),
-            Source::Remote(file) => file.length(),
-            Source::Sealed(file, _) => file.len(),
+            ByteSource::Mapped(bytes) => bytes.len(),
+            ByteSource::Remote(file) => file.length(),
+            ByteSource::Sealed(file, _) => file.len(),
         };
         if checksums.len() != length.div_ceil(CRC_BLOCK_BYTES) {
             let expected = format!("{} blocks", checksums.len());
@@ -150,47 +150,47 @@ impl CheckedFile {
     /// Bytes of the file.
     pub(crate) fn len(&self) -> usize {
         match &self.source {
-            Source::Mapped(bytes) => bytes.len(),
-            Source::Remote(file) => file.length(),
-            Source::Sealed(_, sealed) => sealed.len(),
+            ByteSource::Mapped(bytes) => bytes.len(),
+            ByteSource::Remote(file) => file.length(),
+            ByteSource::Sealed(_, sealed) => sealed.len(),
         }
     }
 
     /// The mapped bytes, unless the file is in the object store.
     pub(crate) fn mapped(&self) -> Option<&MappedBytes> {
         match &self.source {
-            Source::Mapped(bytes) => Some(bytes),
-            Source::Remote(_) => None,
-            Source::Sealed(file, _) => file.mapped(),
+            ByteSource::Mapped(bytes) => Some(bytes),
+            ByteSource::Remote(_) => None,
+            ByteSource::Sealed(file, _) => file.mapped(),
         }
     }
 
     /// The file in the object store, if it is there.
     pub(crate) fn as_remote(&self) -> Option<&RemoteFile> {
         match &self.source {
-            Source::Mapped(_) => None,
-            Source::Remote(file) => Some(file),
-            Source::Sealed(file, _) => file.as_remote(),
+            ByteSource::Mapped(_) => None,
+            ByteSource::Remote(file) => Some(file),
+            ByteSource::Sealed(file, _) => file.as_remote(),
         }
     }
 
     /// Asks for the blocks that hold these bytes, without waiting for them.
     pub(crate) fn read_ahead(self: &Arc<CheckedFile>, range: Range<usize>) {
         match &self.source {
-            Source::Mapped(_) => self.read_mapped_ahead(range),
-            Source::Sealed(file, sealed) if range.end <= sealed.len() => file.read_ahead(sealed.place(&range)),
-            Source::Remote(file) if range.end <= file.length() && !file.is_here(&range) => {
+            ByteSource::Mapped(_) => self.read_mapped_ahead(range),
+            ByteSource::Sealed(file, sealed) if range.end <= sealed.len() => file.read_ahead(sealed.place(&range)),
+            ByteSource::Remote(file) if range.end <= file.length() && !file.is_here(&range) => {
                 let file = Arc::clone(self);
                 // An error is ignored here: the reader of the same bytes gets it again.
                 object::later(move || drop(file.bytes(range)));
             }
-            Source::Remote(_) | Source::Sealed(..) => {}
+            ByteSource::Remote(_) | ByteSource::Sealed(..) => {}
         }
     }
 
     fn read_mapped_ahead(&self, range: Range<usize>) {
         let start = range.start / CRC_BLOCK_BYTES * CRC_BLOCK_BYTES;
-        if let Source::Mapped(bytes) = &self.source {
+        if let ByteSource::Mapped(bytes) = &self.source {
             bytes.read_ahead(start..range.end.next_multiple_of(CRC_BLOCK_BYTES));
         }
     }
@@ -199,9 +199,9 @@ impl CheckedFile {
     pub(crate) fn check(&self, range: Range<usize>) -> Result<()> {
         self.check_bounds(&range)?;
         match &self.source {
-            Source::Mapped(mapped) => self.check_mapped(mapped, range),
-            Source::Remote(_) => Ok(()),
-            Source::Sealed(file, sealed) => file.check(sealed.place(&range)),
+            ByteSource::Mapped(mapped) => self.check_mapped(mapped, range),
+            ByteSource::Remote(_) => Ok(()),
+            ByteSource::Sealed(file, sealed) => file.check(sealed.place(&range)),
         }
     }
 
@@ -249,14 +249,14 @@ impl CheckedFile {
     fn read(&self, range: Range<usize>, checks: bool) -> Result<Bytes> {
         self.check_bounds(&range)?;
         match &self.source {
-            Source::Mapped(mapped) => {
+            ByteSource::Mapped(mapped) => {
                 if checks {
                     self.check_mapped(mapped, range.clone())?;
                 }
                 Ok(mapped.bytes().slice(range))
             }
-            Source::Remote(file) => file.read(range, &|block, content| self.check_block(block, content)),
-            Source::Sealed(file, sealed) => {
+            ByteSource::Remote(file) => file.read(range, &|block, content| self.check_block(block, content)),
+            ByteSource::Sealed(file, sealed) => {
                 let blocks = file.read(sealed.place(&range), checks)?;
                 Ok(sealed.read(&range, &blocks, &self.path)?.into())
             }

@@ -27,13 +27,13 @@ const CLOSE_SHARE: usize = 8;
 /// Reads ranges of a column in the type that the table gives it.
 #[derive(Debug)]
 pub struct ColumnReader<'a> {
-    source: Source<'a>,
+    source: ColumnPlace<'a>,
     data_type: DataType,
     rows: usize,
 }
 
 #[derive(Debug)]
-enum Source<'a> {
+enum ColumnPlace<'a> {
     Arrow {
         file: &'a ArrowFile,
         position: usize,
@@ -89,7 +89,7 @@ impl PagedFile for DenseFile {
 
 impl<'a> ColumnReader<'a> {
     pub(crate) fn of_arrow(file: &'a ArrowFile, position: usize, data_type: DataType, rows: usize) -> ColumnReader<'a> {
-        ColumnReader { source: Source::Arrow { file, position }, data_type, rows }
+        ColumnReader { source: ColumnPlace::Arrow { file, position }, data_type, rows }
     }
 
     pub(super) fn of_pages(
@@ -98,15 +98,15 @@ impl<'a> ColumnReader<'a> {
         data_type: DataType,
         rows: usize,
     ) -> ColumnReader<'a> {
-        ColumnReader { source: Source::Paged { file, position }, data_type, rows }
+        ColumnReader { source: ColumnPlace::Paged { file, position }, data_type, rows }
     }
 
     pub(crate) fn of_memory(values: &'a ArrayRef, data_type: DataType) -> ColumnReader<'a> {
-        ColumnReader { source: Source::Memory(values), data_type, rows: values.len() }
+        ColumnReader { source: ColumnPlace::Memory(values), data_type, rows: values.len() }
     }
 
     pub(crate) fn absent(data_type: DataType, rows: usize) -> ColumnReader<'a> {
-        ColumnReader { source: Source::Absent, data_type, rows }
+        ColumnReader { source: ColumnPlace::Absent, data_type, rows }
     }
 
     /// Rows of the segment.
@@ -122,10 +122,10 @@ impl<'a> ColumnReader<'a> {
     pub fn read(&self, rows: Range<usize>) -> Result<ArrayRef> {
         let rows = rows.start.min(self.rows)..rows.end.clamp(rows.start.min(self.rows), self.rows);
         let stored = match &self.source {
-            Source::Absent => return Ok(new_null_array(&self.data_type, rows.len())),
-            Source::Arrow { file, position } => file.read(*position, rows)?,
-            Source::Paged { file, position } => file.column_rows(*position, rows, &self.data_type)?,
-            Source::Memory(values) => values.slice(rows.start, rows.len()),
+            ColumnPlace::Absent => return Ok(new_null_array(&self.data_type, rows.len())),
+            ColumnPlace::Arrow { file, position } => file.read(*position, rows)?,
+            ColumnPlace::Paged { file, position } => file.column_rows(*position, rows, &self.data_type)?,
+            ColumnPlace::Memory(values) => values.slice(rows.start, rows.len()),
         };
         Ok(if *stored.data_type() == self.data_type { stored } else { cast(&stored, &self.data_type)? })
     }
@@ -136,7 +136,7 @@ impl<'a> ColumnReader<'a> {
     /// # Errors
     /// As [`ColumnReader::read`].
     pub fn read_pieces(&self, pieces: &[Range<usize>]) -> Result<ArrayRef> {
-        if let (Source::Arrow { file, position }, true) =
+        if let (ColumnPlace::Arrow { file, position }, true) =
             (&self.source, pieces.iter().all(|rows| rows.start <= rows.end && rows.end <= self.rows))
             && let Some(stored) = file.read_pieces(*position, pieces)?
         {
@@ -155,9 +155,9 @@ impl<'a> ColumnReader<'a> {
     pub fn read_ahead(&self, rows: Range<usize>) {
         let rows = rows.start.min(self.rows)..rows.end.min(self.rows);
         match &self.source {
-            Source::Arrow { file, position } => file.read_ahead(*position, &rows),
-            Source::Paged { file, position } => file.read_ahead(*position, &rows),
-            Source::Memory(_) | Source::Absent => {}
+            ColumnPlace::Arrow { file, position } => file.read_ahead(*position, &rows),
+            ColumnPlace::Paged { file, position } => file.read_ahead(*position, &rows),
+            ColumnPlace::Memory(_) | ColumnPlace::Absent => {}
         }
     }
 
@@ -168,7 +168,7 @@ impl<'a> ColumnReader<'a> {
     /// # Errors
     /// As [`ColumnReader::read`]; [`Error::Arrow`](crate::Error::Arrow) for a row behind the last one.
     pub fn take(&self, rows: &RowList) -> Result<ArrayRef> {
-        if let Source::Paged { file, position } = &self.source
+        if let ColumnPlace::Paged { file, position } = &self.source
             && rows.rows().null_count() == 0
             && let Some(values) = self.take_by_page(*file, *position, rows.rows().values())?
         {

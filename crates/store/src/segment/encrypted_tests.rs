@@ -13,7 +13,7 @@ use super::checksum::{self, CheckedFile};
 use super::dense::DenseFile;
 use super::parquet::ParquetFile;
 use super::writer::encode;
-use crate::encryption::{self, Keys};
+use crate::encryption::{self, EncryptionKeys};
 use crate::error::{Error, Result};
 use crate::schema::{ColumnSpec, ColumnType, TableSpec};
 use crate::storage::MappedBytes;
@@ -23,8 +23,8 @@ const ROWS: usize = 9000;
 
 const KEY_256: &str = "b 000102030405060708090a0b0c0d0e0f000102030405060708090a0b0c0d0e0f";
 
-fn keys() -> Keys {
-    Keys::from_text("b 000102030405060708090a0b0c0d0e0f\na AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=")
+fn keys() -> EncryptionKeys {
+    EncryptionKeys::from_text("b 000102030405060708090a0b0c0d0e0f\na AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=")
 }
 
 fn table(first: i64) -> (TableSpec, RecordBatch) {
@@ -52,14 +52,14 @@ fn table(first: i64) -> (TableSpec, RecordBatch) {
     (spec, batch)
 }
 
-fn written(tier: Tier, first: i64, keys: &Keys) -> Vec<u8> {
+fn written(tier: Tier, first: i64, keys: &EncryptionKeys) -> Vec<u8> {
     let (spec, rows) = table(first);
     let key = keys.file_key_of(Tier::Small).unwrap().unwrap();
     encode(tier, &spec, &rows, Some(&key)).unwrap().0.to_vec()
 }
 
 /// All columns of a file, whose checksums are those of its bytes whatever they are.
-fn read(tier: Tier, bytes: &[u8], keys: &Keys) -> Result<Vec<ArrayRef>> {
+fn read(tier: Tier, bytes: &[u8], keys: &EncryptionKeys) -> Result<Vec<ArrayRef>> {
     let sums = checksum::of(bytes);
     let mapped = MappedBytes::from(bytes::Bytes::copy_from_slice(bytes));
     let file = Arc::new(CheckedFile::new(mapped, PathBuf::from("t"), sums.into(), true)?);
@@ -163,7 +163,7 @@ fn parts_of_other_files_and_places_are_refused() {
 }
 
 /// The pages of each column that is decoded here.
-fn pages_of(bytes: &[u8], keys: &Keys) -> Vec<Vec<std::ops::Range<usize>>> {
+fn pages_of(bytes: &[u8], keys: &EncryptionKeys) -> Vec<Vec<std::ops::Range<usize>>> {
     let mapped = MappedBytes::from(bytes::Bytes::copy_from_slice(bytes));
     let file = CheckedFile::new(mapped, PathBuf::from("t"), checksum::of(bytes).into(), true).unwrap();
     let file = ParquetFile::open(Arc::new(file), ROWS as u64, keys).unwrap();
@@ -175,20 +175,21 @@ fn a_missing_and_a_wrong_key_are_told_apart_by_name() {
     let written_under = keys();
     for tier in [Tier::Fast, Tier::Dense] {
         let bytes = written(tier, 0, &written_under);
-        let refusal = |keys: &Keys| match read(tier, &bytes, keys) {
+        let refusal = |keys: &EncryptionKeys| match read(tier, &bytes, keys) {
             Err(Error::Encrypted { key, reason, .. }) => {
                 assert_eq!(key, "b");
                 reason
             }
             other => panic!("{other:?}"),
         };
-        assert!(refusal(&Keys::default()).contains("names no keys"));
-        assert!(refusal(&Keys::from_text("a 000102030405060708090a0b0c0d0e0f")).contains("none of this id"));
-        assert!(refusal(&Keys::from_text("b 000102030405060708090a0b0c0d0e00")).contains("another one"));
-        let rotated = Keys::from_text("c 99999999999999999999999999999999,b 000102030405060708090a0b0c0d0e0f");
+        assert!(refusal(&EncryptionKeys::default()).contains("names no keys"));
+        assert!(refusal(&EncryptionKeys::from_text("a 000102030405060708090a0b0c0d0e0f")).contains("none of this id"));
+        assert!(refusal(&EncryptionKeys::from_text("b 000102030405060708090a0b0c0d0e00")).contains("another one"));
+        let rotated =
+            EncryptionKeys::from_text("c 99999999999999999999999999999999,b 000102030405060708090a0b0c0d0e0f");
         assert!(read(tier, &bytes, &rotated).is_ok());
         // Keys that couldn't be read let nothing be written in plain.
-        let unknown = Keys::from_text("b nokey");
+        let unknown = EncryptionKeys::from_text("b nokey");
         assert!(unknown.file_key_of(Tier::Small).is_err());
         assert!(refusal(&unknown).contains("key 1 in the list"));
         assert!(!format!("{written_under:?}").contains("[0, 1, 2"), "keys aren't shown");
@@ -249,7 +250,7 @@ fn what_encryption_costs() {
     ];
     let rows = RecordBatch::try_new(spec.arrow(), columns).unwrap();
     for tier in [Tier::Fast, Tier::Small, Tier::Dense] {
-        let mut segments = [Keys::default(), Keys::from_text(KEY_256)].map(|keys| {
+        let mut segments = [EncryptionKeys::default(), EncryptionKeys::from_text(KEY_256)].map(|keys| {
             let begin = std::time::Instant::now();
             let segment = super::Segment::encoded(&spec, &rows, tier, &Arc::new(keys)).unwrap();
             (segment, begin.elapsed(), std::time::Duration::MAX)

@@ -21,7 +21,7 @@ use super::column::ColumnReader;
 use super::dense::DenseFile;
 use super::parquet::{ParquetBatches, ParquetFile};
 use super::writer::end_symbols;
-use crate::encryption::{self, Keys};
+use crate::encryption::{self, EncryptionKeys};
 use crate::error::{Error, Result};
 use crate::index::{self, SegmentIndex};
 use crate::manifest::FileEntry;
@@ -52,11 +52,11 @@ pub struct Segment {
     entry: FileEntry,
     /// The place of its object, if its file is in the object store.
     objects: Option<Arc<ObjectPlace>>,
-    keys: Arc<Keys>,
+    keys: Arc<EncryptionKeys>,
     checks_data: bool,
     /// Rows that don't count.
     hidden: u64,
-    opened: OnceLock<Open>,
+    opened: OnceLock<SegmentContent>,
 }
 
 /// Where the segments of a database are, and the keys of the encrypted ones.
@@ -64,7 +64,7 @@ pub struct Segment {
 pub(crate) struct SegmentPlace<'a> {
     pub(crate) storage: &'a Arc<dyn Storage>,
     pub(crate) objects: &'a Arc<ObjectPlace>,
-    pub(crate) keys: &'a Arc<Keys>,
+    pub(crate) keys: &'a Arc<EncryptionKeys>,
 }
 
 /// The storage of a column in a segment.
@@ -84,7 +84,7 @@ pub struct ColumnStorage {
 
 /// The opened index and columns of a segment.
 #[derive(Debug)]
-struct Open {
+struct SegmentContent {
     index: SegmentIndex,
     file: Arc<DataFile>,
     /// The index's file, as far as it is used.
@@ -154,8 +154,11 @@ impl Segment {
             object: None,
             key: None,
         };
-        let opened =
-            OnceLock::from(Open { index, file: Arc::new(OpenSegment::Memory(rows).into()), index_bytes: None });
+        let opened = OnceLock::from(SegmentContent {
+            index,
+            file: Arc::new(OpenSegment::Memory(rows).into()),
+            index_bytes: None,
+        });
         let table = spec.name.clone();
         let (objects, keys) = (None, Arc::default());
         Ok(Some(Segment { storage: None, table, entry, objects, keys, checks_data: false, hidden: 0, opened }))
@@ -177,7 +180,7 @@ impl Segment {
             hidden += rows.end - end;
             all.insert(*run, end);
         }
-        let opened = OnceLock::from(Open {
+        let opened = OnceLock::from(SegmentContent {
             index: index.cut(all.into_iter().collect()),
             file: Arc::clone(&opened.file),
             index_bytes: opened.index_bytes.clone(),
@@ -228,7 +231,7 @@ impl Segment {
     }
 
     /// The keys of its database.
-    pub(crate) fn keys(&self) -> &Arc<Keys> {
+    pub(crate) fn keys(&self) -> &Arc<EncryptionKeys> {
         &self.keys
     }
 
@@ -278,11 +281,11 @@ impl Segment {
             columns.iter().map(|column| spec.columns[*column].position_in(stored)).collect();
         let batch_rows = batch_rows.max(1);
         let source = match opened {
-            OpenSegment::Arrow(file) => Source::Arrow { file, next: rows.start },
-            OpenSegment::Memory(batch) => Source::Memory { batch, next: rows.start },
-            OpenSegment::Dense(file) => Source::Dense { file, next: rows.start },
+            OpenSegment::Arrow(file) => SegmentRowsSource::Arrow { file, next: rows.start },
+            OpenSegment::Memory(batch) => SegmentRowsSource::Memory { batch, next: rows.start },
+            OpenSegment::Dense(file) => SegmentRowsSource::Dense { file, next: rows.start },
             OpenSegment::Parquet(_) if rows.is_empty() || positions.iter().all(Option::is_none) => {
-                Source::Nothing { next: rows.start }
+                SegmentRowsSource::Nothing { next: rows.start }
             }
             OpenSegment::Parquet(file) => {
                 let mut others = Vec::new();
@@ -297,7 +300,7 @@ impl Segment {
                     [] => None,
                     _ => Some(Box::new(file.read(&others, rows.clone(), batch_rows)?)),
                 };
-                Source::Parquet { file, next: rows.start, others, batches }
+                SegmentRowsSource::Parquet { file, next: rows.start, others, batches }
             }
         };
         let schema = Arc::new(spec.arrow().project(columns)?);
@@ -488,7 +491,7 @@ impl Segment {
         self.opened.get().is_some_and(|opened| self.refuse_unreadable(opened).is_err())
     }
 
-    fn refuse_unreadable(&self, opened: &Open) -> Result<()> {
+    fn refuse_unreadable(&self, opened: &SegmentContent) -> Result<()> {
         let Some(storage) = &self.storage else { return Ok(()) };
         let refuse = |path: &str, offset| Err(unreadable(&storage.display_path(path), offset));
         if let Some(offset) =
@@ -502,7 +505,7 @@ impl Segment {
         }
     }
 
-    fn opened(&self) -> Result<&Open> {
+    fn opened(&self) -> Result<&SegmentContent> {
         if let Some(opened) = self.opened.get() {
             self.refuse_unreadable(opened)?;
             return Ok(opened);
@@ -525,7 +528,7 @@ impl Segment {
         }
         let (index, checksums, index_bytes) = self.sound_index(storage, &|| Ok(bytes.clone()))?;
         let file = CheckedFile::new(bytes, shown, checksums, self.checks_data)?;
-        let opened = Open { index, file: Arc::new(self.open_file(file)?.into()), index_bytes };
+        let opened = SegmentContent { index, file: Arc::new(self.open_file(file)?.into()), index_bytes };
         let opened = self.opened.get_or_init(|| opened);
         self.refuse_unreadable(opened)?;
         Ok(opened)
@@ -672,12 +675,12 @@ pub struct SegmentBatches<'a> {
     schema: SchemaRef,
     /// The position of each requested column in the file.
     positions: Vec<Option<usize>>,
-    source: Source<'a>,
+    source: SegmentRowsSource<'a>,
     end: usize,
     batch_rows: usize,
 }
 
-enum Source<'a> {
+enum SegmentRowsSource<'a> {
     Arrow {
         file: &'a ArrowFile,
         next: usize,
@@ -733,7 +736,7 @@ impl Iterator for SegmentBatches<'_> {
 
     fn next(&mut self) -> Option<Self::Item> {
         match &mut self.source {
-            Source::Arrow { file, next } => {
+            SegmentRowsSource::Arrow { file, next } => {
                 let rows = *next..(next.saturating_add(self.batch_rows)).min(self.end);
                 if rows.is_empty() {
                     return None;
@@ -742,7 +745,7 @@ impl Iterator for SegmentBatches<'_> {
                 let file = *file;
                 Some(self.fit(|column, _| file.read(column, rows.clone()), rows.len()))
             }
-            Source::Dense { file, next } => {
+            SegmentRowsSource::Dense { file, next } => {
                 let rows = *next..(next.saturating_add(self.batch_rows)).min(self.end);
                 if rows.is_empty() {
                     return None;
@@ -751,7 +754,7 @@ impl Iterator for SegmentBatches<'_> {
                 let file = *file;
                 Some(self.fit(|column, data_type| file.decode(column, rows.clone(), data_type), rows.len()))
             }
-            Source::Memory { batch: memory_batch, next } => {
+            SegmentRowsSource::Memory { batch: memory_batch, next } => {
                 let rows = *next..(next.saturating_add(self.batch_rows)).min(self.end);
                 if rows.is_empty() {
                     return None;
@@ -760,7 +763,7 @@ impl Iterator for SegmentBatches<'_> {
                 let memory_batch = *memory_batch;
                 Some(self.fit(|column, _| Ok(memory_batch.column(column).slice(rows.start, rows.len())), rows.len()))
             }
-            Source::Nothing { next } => {
+            SegmentRowsSource::Nothing { next } => {
                 let rows = *next..(next.saturating_add(self.batch_rows)).min(self.end);
                 if rows.is_empty() {
                     return None;
@@ -768,7 +771,7 @@ impl Iterator for SegmentBatches<'_> {
                 *next = rows.end;
                 Some(self.fit(|_, _| Err(Error::Poisoned), rows.len()))
             }
-            Source::Parquet { file, next, others, batches } => {
+            SegmentRowsSource::Parquet { file, next, others, batches } => {
                 let rows = *next..(next.saturating_add(self.batch_rows)).min(self.end);
                 if rows.is_empty() {
                     return None;

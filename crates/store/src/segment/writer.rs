@@ -13,7 +13,7 @@ use super::checksum::{self, BlockChecksums};
 use super::dense;
 use super::parquet::{self, Strength};
 use crate::background;
-use crate::encryption::{self, FileKey, Keys, SealingWrite};
+use crate::encryption::{self, EncryptionKeys, FileKey, SealingWrite};
 use crate::error::{Error, Result};
 use crate::index;
 use crate::manifest::FileEntry;
@@ -44,7 +44,7 @@ impl FileFormat {
 /// The place and the properties of a new segment.
 pub(crate) struct SegmentTarget<'a> {
     pub(crate) storage: &'a dyn Storage,
-    pub(crate) keys: &'a Keys,
+    pub(crate) keys: &'a EncryptionKeys,
     /// The table's folder.
     pub(crate) table: &'a str,
     /// Path of the file within it. It is written as `.tmp` beside that; the caller renames it before the commit.

@@ -70,12 +70,12 @@ impl FileImage {
 }
 
 /// A folder's names: to a file's number, or to `None` for a folder.
-type Names = BTreeMap<String, Option<usize>>;
+type FolderNames = BTreeMap<String, Option<usize>>;
 
 #[derive(Debug, Clone, Default)]
 struct DirImage {
-    live: Names,
-    durable: Names,
+    live: FolderNames,
+    durable: FolderNames,
 }
 
 #[derive(Debug, Default)]
@@ -248,15 +248,15 @@ impl FaultStorage {
 
 /// The folders that can still be found by name: one whose own name was lost is gone with all it holds.
 fn reachable(mut dirs: BTreeMap<String, DirImage>) -> BTreeMap<String, DirImage> {
-    let mut kept_dirs = BTreeMap::new();
+    let mut reachable_dirs = BTreeMap::new();
     let mut open = vec![String::new()];
     while let Some(path) = open.pop() {
         if let Some(dir) = dirs.remove(&path) {
             open.extend(dir.live.iter().filter(|(_, entry)| entry.is_none()).map(|(name, _)| join(&path, name)));
-            kept_dirs.insert(path, dir);
+            reachable_dirs.insert(path, dir);
         }
     }
-    kept_dirs
+    reachable_dirs
 }
 
 /// A possible rest of unsynced writes: any length from the durable to the live one, old or new bytes in each sector.

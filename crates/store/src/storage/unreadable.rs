@@ -82,11 +82,11 @@ static PAGE_BYTES: AtomicUsize = AtomicUsize::new(0);
 /// The signal's action before ours.
 static FORMER: AtomicPtr<libc::sigaction> = AtomicPtr::new(std::ptr::null_mut());
 static INSTALLED: Once = Once::new();
-static BOOK: Mutex<Option<Book>> = Mutex::new(None);
+static BOOK: Mutex<Option<MappingTable>> = Mutex::new(None);
 
 /// The bookkeeping of mappings that the signal handler doesn't use.
 #[derive(Default)]
-struct Book {
+struct MappingTable {
     free: Vec<usize>,
     /// Paths of the mappings by slot.
     paths: HashMap<usize, PathBuf>,
@@ -94,8 +94,8 @@ struct Book {
     past: BTreeMap<PathBuf, (u64, u64)>,
 }
 
-fn with_book<T>(act: impl FnOnce(&mut Book) -> T) -> T {
-    let mut book: MutexGuard<'_, Option<Book>> = BOOK.lock().unwrap_or_else(PoisonError::into_inner);
+fn with_book<T>(act: impl FnOnce(&mut MappingTable) -> T) -> T {
+    let mut book: MutexGuard<'_, Option<MappingTable>> = BOOK.lock().unwrap_or_else(PoisonError::into_inner);
     act(book.get_or_insert_default())
 }
 

@@ -19,7 +19,7 @@ mod rows;
 
 use arrow::array::RecordBatch;
 
-use self::rows::{States, UndoCounts, UndoRows, merge_sources};
+use self::rows::{DateStates, UndoCounts, UndoRows, merge_sources};
 use crate::database::{Table, TableSnapshot};
 use crate::error::{Error, Result};
 use crate::load::{self, KeySet, LoadReport};
@@ -39,7 +39,7 @@ enum Return {
     /// These come back in the place of all.
     Restore(Vec<FileEntry>),
     /// The rows of these states are compared.
-    Compare(States<Vec<FileEntry>>),
+    Compare(DateStates<Vec<FileEntry>>),
 }
 
 /// Why a commit can't be undone; `None` if it can.
@@ -180,7 +180,7 @@ fn way_back(state: &TableState, epoch: u64, date: i32) -> Result<Option<Return>>
         return Ok(Some(Return::Restore(before)));
     }
     let now = state.files.values().filter(|entry| entry.date == date).cloned().collect();
-    Ok(Some(Return::Compare(States { before, after, removals, now })))
+    Ok(Some(Return::Compare(DateStates { before, after, removals, now })))
 }
 
 /// Whether a commit added files to a date or removed some.
@@ -380,7 +380,7 @@ fn restore(writer: &Writer, date: i32, before: &[FileEntry], change: &mut Change
 }
 
 /// Writes a date anew: as it is, but for the rows that changed by the commit.
-fn compare(writer: &Writer, date: i32, states: &States<Vec<FileEntry>>, change: &mut Change) -> Result<UndoCounts> {
+fn compare(writer: &Writer, date: i32, states: &DateStates<Vec<FileEntry>>, change: &mut Change) -> Result<UndoCounts> {
     let Some(state) = writer.state() else { return Ok(UndoCounts::default()) };
     let (spec, current) = (state.spec.clone(), &states.now);
     let segments =
@@ -402,7 +402,7 @@ fn compare(writer: &Writer, date: i32, states: &States<Vec<FileEntry>>, change: 
     let counts = std::thread::scope(|scope| -> Result<UndoCounts> {
         let source = |state| merge_sources(scope, &spec, load::stored(&spec, state, load::chunk_rows(row_bytes)));
         let removals = removals.iter().map(|state| source(state)).collect();
-        let sources = States { before: source(&before), after: source(&after), removals, now: source(&now) };
+        let sources = DateStates { before: source(&before), after: source(&after), removals, now: source(&now) };
         let mut undoing = UndoRows::new(&spec, sources)?;
         undoing.run(&mut |batch| {
             rows += batch.num_rows();

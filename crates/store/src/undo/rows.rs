@@ -42,7 +42,7 @@ struct DateVersion<'a> {
 }
 
 /// The states of a date that an undo compares.
-pub(super) struct States<T> {
+pub(super) struct DateStates<T> {
     /// Before the commit.
     pub(super) before: T,
     /// After it.
@@ -75,7 +75,7 @@ pub(super) struct UndoRows<'a> {
     pub(super) counts: UndoCounts,
 }
 
-type Key = (Option<String>, i64);
+type SymbolTime = (Option<String>, i64);
 
 /// The sources of a state as one, in the table's order. Several are merged by a thread, a few batches ahead of the reader.
 pub(super) fn merge_sources<'scope, 'a: 'scope>(
@@ -98,9 +98,9 @@ pub(super) fn merge_sources<'scope, 'a: 'scope>(
 }
 
 impl<'a> UndoRows<'a> {
-    pub(super) fn new(spec: &'a TableSpec, sources: States<RowSource<'a>>) -> Result<UndoRows<'a>> {
+    pub(super) fn new(spec: &'a TableSpec, sources: DateStates<RowSource<'a>>) -> Result<UndoRows<'a>> {
         let state = |source| DateVersion { source, batch: RecordBatch::new_empty(spec.arrow()), at: 0 };
-        let States { before, after, removals, now } = sources;
+        let DateStates { before, after, removals, now } = sources;
         let fields = spec.arrow().fields().iter().map(|field| SortField::new(field.data_type().clone())).collect();
         let converter = RowConverter::new(fields)?;
         Ok(UndoRows {
@@ -120,7 +120,7 @@ impl<'a> UndoRows<'a> {
         loop {
             let Some(least) = self.next_key()? else { break };
             let group = |state: &mut DateVersion| state.group(self.spec, &least, &self.converter);
-            let rows_at_time = States {
+            let rows_at_time = DateStates {
                 before: group(&mut self.before)?,
                 after: group(&mut self.after)?,
                 removals: self.removals.iter_mut().map(group).collect::<Result<_>>()?,
@@ -143,15 +143,15 @@ impl<'a> UndoRows<'a> {
     }
 
     /// The least symbol and time that a state has next.
-    fn next_key(&mut self) -> Result<Option<Key>> {
+    fn next_key(&mut self) -> Result<Option<SymbolTime>> {
         let states = [&mut self.before, &mut self.after, &mut self.now].into_iter().chain(&mut self.removals);
         let keys = states.map(|state| state.key(self.spec)).collect::<Result<Vec<_>>>()?;
         Ok(keys.into_iter().flatten().min())
     }
 
     /// The rows of one symbol and time: those that were there before in their old order, then those that came later.
-    fn of_group(&mut self, rows: &States<RowsAtTime>) -> Result<Vec<RecordBatch>> {
-        let States { before, after, removals, now } = rows;
+    fn of_group(&mut self, rows: &DateStates<RowsAtTime>) -> Result<Vec<RecordBatch>> {
+        let DateStates { before, after, removals, now } = rows;
         if before.bytes == after.bytes {
             return Ok(vec![now.rows.clone()]);
         }
@@ -178,11 +178,11 @@ impl<'a> UndoRows<'a> {
         let mut keeps = Vec::with_capacity(now.bytes.len());
         for row in now.bytes.iter().rev() {
             let goes = came.get_mut(row).filter(|count| **count > 0);
-            let is_kept = goes.map(|count| *count -= 1).is_none();
-            if is_kept {
+            let remains = goes.map(|count| *count -= 1).is_none();
+            if remains {
                 *stays.entry(row).or_default() += 1;
             }
-            keeps.push(is_kept);
+            keeps.push(remains);
         }
         keeps.reverse();
         self.counts.missing += removed_since + total(&came);
@@ -225,7 +225,7 @@ fn row_counts(rows: &[OwnedRow]) -> HashMap<&OwnedRow, usize> {
 
 impl DateVersion<'_> {
     /// Symbol and time of the next row; `None` at the end.
-    fn key(&mut self, spec: &TableSpec) -> Result<Option<Key>> {
+    fn key(&mut self, spec: &TableSpec) -> Result<Option<SymbolTime>> {
         while self.at == self.batch.num_rows() {
             let Some(next) = self.source.next() else { return Ok(None) };
             (self.batch, self.at) = (next?, 0);
@@ -234,7 +234,7 @@ impl DateVersion<'_> {
     }
 
     /// The rows of a symbol and time, if they come next.
-    fn group(&mut self, spec: &TableSpec, key: &Key, converter: &RowConverter) -> Result<RowsAtTime> {
+    fn group(&mut self, spec: &TableSpec, key: &SymbolTime, converter: &RowConverter) -> Result<RowsAtTime> {
         let mut parts = Vec::new();
         while self.key(spec)?.is_some_and(|next| next == *key) {
             let begin = self.at;
@@ -254,7 +254,7 @@ impl DateVersion<'_> {
     }
 }
 
-fn key_of(spec: &TableSpec, rows: &RecordBatch, row: usize) -> Key {
+fn key_of(spec: &TableSpec, rows: &RecordBatch, row: usize) -> SymbolTime {
     let symbol = spec.symbol_position().and_then(|position| {
         let column = rows.column(position).as_dictionary::<arrow::datatypes::Int32Type>();
         let key = column.keys().is_valid(row).then(|| column.keys().value(row))?;

@@ -10,9 +10,9 @@ use arrow::datatypes::{DataType, Float64Type, Int64Type, UInt64Type};
 
 use super::super::checksum::CheckedFile;
 use super::super::guarded;
-use super::super::parquet::{Nulls, Values};
+use super::super::parquet::{Nulls, ValueBuilder};
 use super::format::{CHUNK_ROWS, ChunkHead, PAGE_ROWS, PageContent, PageEntry, StoredColumn, TextList};
-use super::numbers::Tables;
+use super::numbers::DecoderTables;
 use crate::error::{Error, Result};
 
 /// Chunks whose tables a thread keeps: of some columns of a statement. One takes some kilobytes.
@@ -24,20 +24,20 @@ const TEXTS_BYTES_MAX: u64 = 256 << 20;
 
 /// A column, and the texts of its dictionary once they have been read.
 #[derive(Debug)]
-pub(super) struct Column {
+pub(super) struct DenseColumn {
     /// Tells it from all others of the file.
     number: usize,
     stored: StoredColumn,
     rows: usize,
     texts: OnceLock<Arc<StringArray>>,
-    items: Vec<Column>,
+    items: Vec<DenseColumn>,
 }
 
 /// An open chunk.
 struct Chunk {
     start: usize,
     head: ChunkHead,
-    tables: Tables,
+    tables: DecoderTables,
 }
 
 /// Identifies a chunk: the file, the column, the chunk.
@@ -55,14 +55,14 @@ thread_local! {
     static RECENT: RefCell<RecentChunks> = RefCell::new(RecentChunks::default());
 }
 
-impl Column {
+impl DenseColumn {
     /// The column of a footer's entry, if the file can have it; in words what is wrong with it. `number` counts the columns.
     pub(super) fn open(
         stored: StoredColumn,
         rows: usize,
         file_bytes: usize,
         number: &mut usize,
-    ) -> Result<Column, String> {
+    ) -> Result<DenseColumn, String> {
         *number += 1;
         let number_of_this = *number;
         let wrong = |what: &str| Err(format!("column {:?}: {what}", stored.name));
@@ -77,7 +77,7 @@ impl Column {
             return wrong("a chunk beyond the file");
         }
         let data_type = stored.stored_type();
-        let is_known = match (&data_type, stored.kind, stored.items.len()) {
+        let is_supported = match (&data_type, stored.kind, stored.items.len()) {
             (DataType::FixedSizeList(_, size), PageContent::Whole, items) => {
                 usize::try_from(*size) == Ok(items) && items > 0
             }
@@ -87,7 +87,7 @@ impl Column {
             (DataType::Float64, kind, 0) => kind == PageContent::Float,
             (_, kind, items) => kind == PageContent::Whole && items == 0 && stored.texts.is_none(),
         };
-        if !is_known || stored.digits.is_some_and(|digits| !(0..=18).contains(&digits)) {
+        if !is_supported || stored.digits.is_some_and(|digits| !(0..=18).contains(&digits)) {
             return wrong("a form that no column has");
         }
         let mut stored = stored;
@@ -100,9 +100,9 @@ impl Column {
         if items.iter().any(|item| are_nested(item) || !is_item(item)) {
             return Err(format!("column {:?}: parts that no column has", stored.name));
         }
-        let items: Result<Vec<Column>, String> =
-            items.into_iter().map(|item| Column::open(item, rows, file_bytes, number)).collect();
-        Ok(Column { number: number_of_this, stored, rows, texts: OnceLock::new(), items: items? })
+        let items: Result<Vec<DenseColumn>, String> =
+            items.into_iter().map(|item| DenseColumn::open(item, rows, file_bytes, number)).collect();
+        Ok(DenseColumn { number: number_of_this, stored, rows, texts: OnceLock::new(), items: items? })
     }
 
     /// The rows of the page that holds a row.
@@ -115,7 +115,7 @@ impl Column {
     pub(super) fn storage(&self) -> (u64, u64, String) {
         let texts = self.stored.texts.map_or(0, |texts| texts.bytes);
         let bytes = self.stored.chunks.iter().map(|(_, bytes)| bytes).sum::<u64>() + texts;
-        let items: Vec<(u64, u64, String)> = self.items.iter().map(Column::storage).collect();
+        let items: Vec<(u64, u64, String)> = self.items.iter().map(DenseColumn::storage).collect();
         let description = match (self.stored.stored_type(), self.stored.kind) {
             (DataType::Decimal128(_, digits), _) if self.stored.digits.is_some() => {
                 format!("whole numbers / 10^{digits}, pco")
@@ -169,7 +169,7 @@ impl Column {
             _ => None,
         };
         let stored = self.stored.stored_type();
-        let mut values = Values::new(&stored, target_type, rows.len(), texts).ok_or(Error::Poisoned)?;
+        let mut values = ValueBuilder::new(&stored, target_type, rows.len(), texts).ok_or(Error::Poisoned)?;
         let nulls = self.read_pages(file, file_number, rows.clone(), &mut values)?;
         let damage = |error: arrow::error::ArrowError| {
             Error::corrupt(
@@ -188,7 +188,7 @@ impl Column {
         file: &CheckedFile,
         file_number: u64,
         rows: Range<usize>,
-        values: &mut Values,
+        values: &mut ValueBuilder,
     ) -> Result<Nulls> {
         let mut nulls = Nulls::default();
         let mut at = rows.start;
@@ -210,7 +210,7 @@ impl Column {
         chunk: &Chunk,
         page: &Range<usize>,
         rows: Range<usize>,
-        values: &mut Values,
+        values: &mut ValueBuilder,
         nulls: &mut Nulls,
     ) -> Result<()> {
         let number = page.start % CHUNK_ROWS / PAGE_ROWS;
@@ -253,7 +253,7 @@ impl Column {
     /// A column that is made of others.
     fn read_items(&self, file: &CheckedFile, file_number: u64, rows: Range<usize>) -> Result<ArrayRef> {
         let marks = DataType::Int64;
-        let mut values = Values::new(&marks, &marks, rows.len(), None).ok_or(Error::Poisoned)?;
+        let mut values = ValueBuilder::new(&marks, &marks, rows.len(), None).ok_or(Error::Poisoned)?;
         let nulls = self.read_pages(file, file_number, rows.clone(), &mut values)?.finish(rows.len());
         let mut items = Vec::with_capacity(self.items.len());
         for item in &self.items {
@@ -295,7 +295,7 @@ impl Column {
         if head.place(head.pages.len() - 1).end != place.len() {
             return Err(wrong("a chunk as long as its pages", format!("{} bytes", place.len())));
         }
-        let tables = guarded(&file.path, || Ok(Tables::read(self.stored.kind, &bytes[head.tables.clone()])))?
+        let tables = guarded(&file.path, || Ok(DecoderTables::read(self.stored.kind, &bytes[head.tables.clone()])))?
             .map_err(|found| wrong("tables of pco", found))?;
         let chunk = Rc::new(Chunk { start: place.start, head, tables });
         RECENT.with_borrow_mut(|recent| {
@@ -364,7 +364,7 @@ fn spread(
     numbers: &[i64],
     valid: Option<&[bool]>,
     rows: Range<usize>,
-    values: &mut Values,
+    values: &mut ValueBuilder,
     nulls: &mut Nulls,
 ) -> Result<(), String> {
     let Some(valid) = valid else {
@@ -384,7 +384,7 @@ fn spread_texts(
     count: usize,
     valid: Option<&[bool]>,
     rows: Range<usize>,
-    values: &mut Values,
+    values: &mut ValueBuilder,
     nulls: &mut Nulls,
 ) -> Result<(), String> {
     let plain = super::file::decompress(bytes, PAGE_TEXTS_BYTES_MAX)?;

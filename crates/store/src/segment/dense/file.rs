@@ -8,7 +8,7 @@ use arrow::datatypes::{DataType, SchemaRef};
 
 use super::super::checksum::CheckedFile;
 use super::super::page_memory::{self, PageKey};
-use super::chunk::Column;
+use super::chunk::DenseColumn;
 use super::format::{FOOTER_BYTES_MAX, Footer, MAGIC, TAIL_BYTES};
 use crate::error::{Error, Result};
 use crate::little_endian::u32_at;
@@ -21,7 +21,7 @@ pub(crate) struct DenseFile {
     number: u64,
     file: Arc<CheckedFile>,
     schema: SchemaRef,
-    columns: Vec<Column>,
+    columns: Vec<DenseColumn>,
 }
 
 impl DenseFile {
@@ -34,7 +34,8 @@ impl DenseFile {
         let wrong = |found: String| Error::corrupt(&file.path, 0, "columns of a dense segment", found);
         let count = usize::try_from(rows).map_err(|error| wrong(error.to_string()))?;
         let mut number = 0;
-        let columns = footer.columns.into_iter().map(|column| Column::open(column, count, file.len(), &mut number));
+        let columns =
+            footer.columns.into_iter().map(|column| DenseColumn::open(column, count, file.len(), &mut number));
         let columns = columns.collect::<Result<_, String>>().map_err(wrong)?;
         Ok(DenseFile { number: page_memory::new_file(), file, schema, columns })
     }
@@ -49,7 +50,7 @@ impl DenseFile {
 
     /// Bytes of a column, those of its dictionary among them, and how it is kept.
     pub(crate) fn column_storage(&self, position: usize) -> (u64, u64, String) {
-        self.columns.get(position).map(Column::storage).unwrap_or_default()
+        self.columns.get(position).map(DenseColumn::storage).unwrap_or_default()
     }
 
     /// The rows of the page that holds a row of a column.

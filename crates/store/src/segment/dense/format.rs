@@ -49,7 +49,7 @@ pub(super) struct StoredColumn {
     pub(super) digits: Option<i8>,
     /// Unit of times, if it isn't the nanosecond.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) unit: Option<Unit>,
+    pub(super) unit: Option<InstantUnit>,
     pub(super) kind: PageContent,
     /// The texts of the dictionary.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -75,18 +75,18 @@ pub(super) enum PageContent {
 
 /// Units of times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum Unit {
+pub(super) enum InstantUnit {
     #[serde(rename = "ms")]
     Millisecond,
     #[serde(rename = "us")]
     Microsecond,
 }
 
-impl From<Unit> for TimeUnit {
-    fn from(unit: Unit) -> TimeUnit {
+impl From<InstantUnit> for TimeUnit {
+    fn from(unit: InstantUnit) -> TimeUnit {
         match unit {
-            Unit::Millisecond => TimeUnit::Millisecond,
-            Unit::Microsecond => TimeUnit::Microsecond,
+            InstantUnit::Millisecond => TimeUnit::Millisecond,
+            InstantUnit::Microsecond => TimeUnit::Microsecond,
         }
     }
 }
@@ -108,7 +108,7 @@ impl StoredColumn {
         match (self.column_type.arrow(), self.digits, self.unit) {
             (DataType::Float32 | DataType::Float64, Some(digits), _) => DataType::Decimal128(18, digits),
             (DataType::Timestamp(_, zone), _, Some(unit)) => DataType::Timestamp(unit.into(), zone),
-            (DataType::Time64(_), _, Some(Unit::Microsecond)) => DataType::Time64(TimeUnit::Microsecond),
+            (DataType::Time64(_), _, Some(InstantUnit::Microsecond)) => DataType::Time64(TimeUnit::Microsecond),
             (other, ..) => other,
         }
     }

@@ -3,7 +3,7 @@
 use splay_mutate::{Bytes, Memory};
 
 use super::format::{ChunkHead, PAGE_ROWS, PageContent};
-use super::numbers::{self, Tables};
+use super::numbers::{self, DecoderTables};
 
 /// Memory that an input may take: tables, a page's numbers, and the values before them that a page may look back to.
 pub const MEMORY: Memory = Memory { fixed: 32 << 20, each: 1 << 10 };
@@ -48,7 +48,7 @@ pub fn dense(bytes: &[u8]) {
 }
 
 fn decode(kind: PageContent, tables: &[u8], page: &[u8], values: usize) -> Option<Vec<i64>> {
-    let tables = Tables::read(kind, tables).ok()?;
+    let tables = DecoderTables::read(kind, tables).ok()?;
     let mut numbers = Vec::new();
     tables.decode(page, values, &mut numbers).ok()?;
     assert_eq!(numbers.len(), values);

@@ -50,7 +50,7 @@ fn compress_as<T: Number>(values: &[T], pages: &[usize]) -> pco::errors::PcoResu
 }
 
 /// A chunk's tables, ready to decode its pages.
-pub(super) enum Tables {
+pub(super) enum DecoderTables {
     Whole(ChunkDecompressor<i64>),
     Float(ChunkDecompressor<f64>),
     /// No page has a value.
@@ -58,32 +58,34 @@ pub(super) enum Tables {
 }
 
 /// Buffers that a thread uses for each page.
-struct Scratch {
+struct ChunkScratch {
     codec: pco::DecompressorScratch,
     floats: Vec<f64>,
 }
 
 thread_local! {
-    static SCRATCH: RefCell<Scratch> = RefCell::new(Scratch { codec: pco::DecompressorScratch::default(), floats: Vec::new() });
+    static SCRATCH: RefCell<ChunkScratch> = RefCell::new(ChunkScratch { codec: pco::DecompressorScratch::default(), floats: Vec::new() });
 }
 
-impl Tables {
+impl DecoderTables {
     /// Reads tables; in words what is wrong with them.
-    pub(super) fn read(kind: PageContent, bytes: &[u8]) -> Result<Tables, String> {
+    pub(super) fn read(kind: PageContent, bytes: &[u8]) -> Result<DecoderTables, String> {
         if bytes.is_empty() {
-            return Ok(Tables::Empty);
+            return Ok(DecoderTables::Empty);
         }
         let (codec, rest) = FileDecompressor::new(bytes).map_err(|error| error.to_string())?;
         let words = |error: pco::errors::PcoError| error.to_string();
         let tables = match kind {
-            PageContent::Float => Tables::Float(codec.chunk_decompressor(rest).map_err(words)?.0),
-            PageContent::Whole | PageContent::Text => Tables::Whole(codec.chunk_decompressor(rest).map_err(words)?.0),
+            PageContent::Float => DecoderTables::Float(codec.chunk_decompressor(rest).map_err(words)?.0),
+            PageContent::Whole | PageContent::Text => {
+                DecoderTables::Whole(codec.chunk_decompressor(rest).map_err(words)?.0)
+            }
         };
         // The memory that a page reserves for values before their number bounds it.
         let delta = match &tables {
-            Tables::Whole(chunk) => &chunk.meta().delta_encoding,
-            Tables::Float(chunk) => &chunk.meta().delta_encoding,
-            Tables::Empty => return Ok(tables),
+            DecoderTables::Whole(chunk) => &chunk.meta().delta_encoding,
+            DecoderTables::Float(chunk) => &chunk.meta().delta_encoding,
+            DecoderTables::Empty => return Ok(tables),
         };
         match delta {
             DeltaEncoding::Lookback { config, .. } if config.window_n_log > CHUNK_ROWS.ilog2() => {
@@ -103,9 +105,9 @@ impl Tables {
             return Ok(());
         }
         SCRATCH.with_borrow_mut(|scratch| match self {
-            Tables::Empty => Err("values of a chunk that has none".to_owned()),
-            Tables::Whole(chunk) => decode_as(chunk, page, numbers, &mut scratch.codec),
-            Tables::Float(chunk) => {
+            DecoderTables::Empty => Err("values of a chunk that has none".to_owned()),
+            DecoderTables::Whole(chunk) => decode_as(chunk, page, numbers, &mut scratch.codec),
+            DecoderTables::Float(chunk) => {
                 scratch.floats.resize(values, 0.0);
                 decode_as(chunk, page, &mut scratch.floats, &mut scratch.codec)?;
                 for (number, float) in numbers.iter_mut().zip(&scratch.floats) {

@@ -18,7 +18,7 @@ use arrow::datatypes::{
 
 use super::super::parquet::stored_column;
 use super::format::{
-    CHUNK_ROWS, ChunkHead, Footer, MAGIC, PAGE_ROWS, PageContent, PageEntry, StoredColumn, TextList, Unit,
+    CHUNK_ROWS, ChunkHead, Footer, InstantUnit, MAGIC, PAGE_ROWS, PageContent, PageEntry, StoredColumn, TextList,
 };
 use super::numbers;
 use crate::background;
@@ -35,7 +35,7 @@ const TEXT_REPEATS_MIN: usize = 3;
 
 /// Writes rows, each column as the numbers that pack best.
 pub(crate) fn write(sink: impl Write, spec: &TableSpec, rows: &RecordBatch) -> Result<()> {
-    let mut file = Sink { sink, at: 0 };
+    let mut file = CountingSink { sink, at: 0 };
     file.put(MAGIC)?;
     let mut columns = Vec::with_capacity(rows.num_columns());
     for (column, values) in spec.columns.iter().zip(rows.columns()) {
@@ -57,13 +57,13 @@ fn length(bytes: usize) -> Result<u32> {
     u32::try_from(bytes).map_err(|error| Error::Arrow(arrow::error::ArrowError::ExternalError(Box::new(error))))
 }
 
-struct Sink<W> {
+struct CountingSink<W> {
     sink: W,
     /// Bytes so far.
     at: u64,
 }
 
-impl<W: Write> Sink<W> {
+impl<W: Write> CountingSink<W> {
     fn put(&mut self, bytes: &[u8]) -> Result<()> {
         self.sink.write_all(bytes).map_err(|error| Error::Arrow(error.into()))?;
         self.at += bytes.len() as u64;
@@ -99,8 +99,8 @@ impl<W: Write> Sink<W> {
             DataType::Decimal64(_, digits) => column.digits = Some(*digits),
             DataType::Timestamp(unit, _) | DataType::Time64(unit) => {
                 column.unit = match unit {
-                    TimeUnit::Millisecond => Some(Unit::Millisecond),
-                    TimeUnit::Microsecond => Some(Unit::Microsecond),
+                    TimeUnit::Millisecond => Some(InstantUnit::Millisecond),
+                    TimeUnit::Microsecond => Some(InstantUnit::Microsecond),
                     TimeUnit::Second | TimeUnit::Nanosecond => None,
                 };
             }

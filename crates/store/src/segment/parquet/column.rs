@@ -14,11 +14,11 @@ use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
 
 use super::super::checksum::CheckedFile;
 use super::encodings;
-use super::modules::{Cipher, Place};
+use super::modules::{Cipher, ModulePlace};
 use super::page::{self, Form, PageBytes};
 use super::thrift::{self, PageHeader};
 use super::unpack::GROUP;
-use super::values::{self, Nulls, Values};
+use super::values::{self, Nulls, ValueBuilder};
 use crate::error::{Error, Result};
 
 /// Most bytes of a dictionary, before compression.
@@ -39,7 +39,7 @@ const CODES: i64 = Encoding::RLE_DICTIONARY as i64;
 
 /// The pages of a column.
 #[derive(Debug)]
-pub(super) struct Column {
+pub(super) struct ParquetColumn {
     position: usize,
     physical: Type,
     /// The type that the file declares.
@@ -73,12 +73,12 @@ struct Page {
 
 /// The file that pages are read from, and how they are decrypted.
 #[derive(Clone, Copy)]
-struct Source<'a> {
+struct PageSource<'a> {
     file: &'a CheckedFile,
     cipher: Option<&'a Cipher>,
 }
 
-impl Column {
+impl ParquetColumn {
     /// The pages of the column at a position; `None` if it is one for the `parquet` crate.
     pub(super) fn open(
         file: &CheckedFile,
@@ -86,7 +86,7 @@ impl Column {
         metadata: &ParquetMetaData,
         position: usize,
         stored: &DataType,
-    ) -> Result<Option<Column>> {
+    ) -> Result<Option<ParquetColumn>> {
         let schema = metadata.file_metadata().schema_descr();
         // Each of a table's columns is one of the file's, lists among them.
         if schema.num_columns() <= position || schema.get_column_root_idx(position) != position {
@@ -96,7 +96,7 @@ impl Column {
         if leaf.max_rep_level() > 0 || leaf.max_def_level() > 1 || !values::is_decoded(leaf.physical_type(), stored) {
             return Ok(None);
         }
-        let mut column = Column {
+        let mut column = ParquetColumn {
             position,
             physical: leaf.physical_type(),
             stored: stored.clone(),
@@ -134,7 +134,7 @@ impl Column {
             )
         };
         let codec = chunk.compression_codec();
-        if !chunk.encodings().all(supported) || !page::is_known(codec) {
+        if !chunk.encodings().all(supported) || !page::is_supported(codec) {
             return Ok(false);
         }
         if self.is_coded()
@@ -216,13 +216,13 @@ impl Column {
         rows: Range<usize>,
         target_type: &DataType,
     ) -> Result<ArrayRef> {
-        let file = Source { file, cipher };
+        let file = PageSource { file, cipher };
         let texts = match self.physical {
             Type::BYTE_ARRAY => Some(Arc::clone(&self.texts(file)?.0)),
             _ => None,
         };
         let mut nulls = Nulls::default();
-        let mut values = Values::new(&self.stored, target_type, rows.len(), texts).ok_or(Error::Poisoned)?;
+        let mut values = ValueBuilder::new(&self.stored, target_type, rows.len(), texts).ok_or(Error::Poisoned)?;
         let mut page = self.pages.partition_point(|page| page.rows.end <= rows.start);
         let mut at = rows.start;
         while at < rows.end {
@@ -240,10 +240,10 @@ impl Column {
     /// Adds the values of some rows of a page.
     fn read_page(
         &self,
-        file: Source<'_>,
+        file: PageSource<'_>,
         page: &Page,
         rows: Range<usize>,
-        values: &mut Values,
+        values: &mut ValueBuilder,
         nulls: &mut Nulls,
     ) -> Result<()> {
         let bytes_max = match self.physical {
@@ -251,7 +251,7 @@ impl Column {
             _ => page.rows.len().saturating_mul(12) + (64 << 10),
         };
         let dictionary = self.dictionary(file, page.group)?;
-        let place = Place { group: page.group, column: self.position, page: Some(page.number) };
+        let place = ModulePlace { group: page.group, column: self.position, page: Some(page.number) };
         let cipher = file.cipher.map(|cipher| (cipher, place));
         let form = Form { codec: self.groups[page.group].codec, cipher, bytes_max };
         let file = file.file;
@@ -347,7 +347,7 @@ impl Column {
     }
 
     /// The meaning of a row group's codes: numbers, or codes of the column's texts.
-    fn dictionary(&self, file: Source<'_>, group: usize) -> Result<&[i64]> {
+    fn dictionary(&self, file: PageSource<'_>, group: usize) -> Result<&[i64]> {
         if self.physical == Type::BYTE_ARRAY {
             return Ok(&self.texts(file)?.1[group]);
         }
@@ -370,7 +370,7 @@ impl Column {
     }
 
     /// The texts of all row groups, each once.
-    fn texts(&self, file: Source<'_>) -> Result<&(Arc<StringArray>, Vec<Vec<i64>>)> {
+    fn texts(&self, file: PageSource<'_>) -> Result<&(Arc<StringArray>, Vec<Vec<i64>>)> {
         if let Some(texts) = self.texts.get() {
             return Ok(texts);
         }
@@ -408,13 +408,13 @@ impl Column {
     /// Decodes the dictionary of a row group; it has none where all its values are null.
     fn with_dictionary(
         &self,
-        file: Source<'_>,
+        file: PageSource<'_>,
         group: usize,
         decode: impl FnOnce(&[u8], usize) -> Option<()>,
     ) -> Result<()> {
         let ColumnRowGroup { codec, dictionary, .. } = &self.groups[group];
         let Some(place) = dictionary.clone() else { return Ok(()) };
-        let cipher = file.cipher.map(|cipher| (cipher, Place { group, column: self.position, page: None }));
+        let cipher = file.cipher.map(|cipher| (cipher, ModulePlace { group, column: self.position, page: None }));
         let form = Form { codec: *codec, cipher, bytes_max: DICTIONARY_BYTES_MAX };
         let file = file.file;
         page::with_bytes(file, place.clone(), form, |read| {
@@ -424,7 +424,7 @@ impl Column {
         })
     }
 
-    fn damage(&self, file: Source<'_>, row: usize, error: &arrow::error::ArrowError) -> Error {
+    fn damage(&self, file: PageSource<'_>, row: usize, error: &arrow::error::ArrowError) -> Error {
         let offset = self.pages.iter().find(|page| page.rows.contains(&row)).map_or(0, |page| page.bytes.start);
         Error::corrupt(&file.file.path, offset as u64, format!("values of type {}", self.stored), error.to_string())
     }

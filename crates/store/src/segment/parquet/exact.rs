@@ -40,13 +40,13 @@ fn whole(value: f64, power: f64) -> i64 {
 }
 
 /// A float of either width.
-trait Float: Copy {
+trait ExactFloat: Copy {
     fn wide(self) -> f64;
     /// Whether a float that came back is the same bit for bit.
     fn is(self, back: f64) -> bool;
 }
 
-impl Float for f64 {
+impl ExactFloat for f64 {
     fn wide(self) -> f64 {
         self
     }
@@ -56,7 +56,7 @@ impl Float for f64 {
     }
 }
 
-impl Float for f32 {
+impl ExactFloat for f32 {
     fn wide(self) -> f64 {
         f64::from(self)
     }
@@ -88,7 +88,7 @@ pub(crate) fn odd_one(column: &ArrayRef) -> Option<f64> {
     }
 }
 
-fn odd<F: Float>(values: &[F], is_null: impl Fn(usize) -> bool) -> Option<f64> {
+fn odd<F: ExactFloat>(values: &[F], is_null: impl Fn(usize) -> bool) -> Option<f64> {
     let powers = &POWERS[..=DIGITS_MAX as usize];
     let is_odd = |value: &F| !powers.iter().any(|power| comes_back(*value, *power));
     values.iter().enumerate().find(|(row, value)| !is_null(*row) && is_odd(value)).map(|(_, value)| value.wide())
@@ -97,12 +97,12 @@ fn odd<F: Float>(values: &[F], is_null: impl Fn(usize) -> bool) -> Option<f64> {
 /// Whether the whole number of a float gives the float back, bit for bit.
 #[inline(always)]
 #[expect(clippy::cast_possible_truncation, reason = "the limit is a whole number")]
-fn comes_back<F: Float>(value: F, power: f64) -> bool {
+fn comes_back<F: ExactFloat>(value: F, power: f64) -> bool {
     let integer = whole(value.wide(), power);
     value.is(float(integer, power)) && integer.unsigned_abs() <= WHOLE_MAX as u64
 }
 
-fn wholes<F: Float>(values: &[F], is_null: impl Fn(usize) -> bool, has_nulls: bool) -> Option<(Vec<i64>, i8)> {
+fn wholes<F: ExactFloat>(values: &[F], is_null: impl Fn(usize) -> bool, has_nulls: bool) -> Option<(Vec<i64>, i8)> {
     let mut digits = 0;
     for (row, value) in values.iter().enumerate() {
         if has_nulls && is_null(row) {

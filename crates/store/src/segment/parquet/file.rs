@@ -19,9 +19,9 @@ use parquet::file::reader::{ChunkReader, Length};
 use super::super::checksum::CheckedFile;
 use super::super::guarded;
 use super::super::page_memory::{self, PageKey};
-use super::column::Column;
+use super::column::ParquetColumn;
 use super::modules::Cipher;
-use crate::encryption::Keys;
+use crate::encryption::EncryptionKeys;
 use crate::error::{Error, Result};
 use crate::storage::{MappedBytes, out_of_io};
 
@@ -38,11 +38,11 @@ pub(crate) struct ParquetFile {
     /// The footer with the lists of pages, for what the `parquet` crate reads.
     listed: OnceLock<ArrowReaderMetadata>,
     /// By position; none for a column that the `parquet` crate reads.
-    columns: Vec<OnceLock<Option<Column>>>,
+    columns: Vec<OnceLock<Option<ParquetColumn>>>,
 }
 
 impl ParquetFile {
-    pub(crate) fn open(file: Arc<CheckedFile>, rows: u64, keys: &Keys) -> Result<ParquetFile> {
+    pub(crate) fn open(file: Arc<CheckedFile>, rows: u64, keys: &EncryptionKeys) -> Result<ParquetFile> {
         let cipher = Cipher::open(&file, keys)?;
         let metadata = load(&file, cipher.as_ref(), PageIndexPolicy::Skip)?;
         let row_count = metadata.metadata().file_metadata().num_rows();
@@ -127,7 +127,7 @@ impl ParquetFile {
     /// The places of a column's pages.
     #[cfg(test)]
     pub(crate) fn page_places(&self, position: usize) -> Result<Vec<Range<usize>>> {
-        Ok(self.column(position)?.map(Column::page_places).unwrap_or_default())
+        Ok(self.column(position)?.map(ParquetColumn::page_places).unwrap_or_default())
     }
 
     /// Asks for the bytes of a range of rows of a column, without waiting for them.
@@ -137,13 +137,13 @@ impl ParquetFile {
         }
     }
 
-    fn column(&self, position: usize) -> Result<Option<&Column>> {
+    fn column(&self, position: usize) -> Result<Option<&ParquetColumn>> {
         let Some(place) = self.columns.get(position) else { return Err(Error::Poisoned) };
         if let Some(opened) = place.get() {
             return Ok(opened.as_ref());
         }
         let stored = self.schema().field(position).data_type();
-        let opened = Column::open(&self.file, self.cipher.as_ref(), self.metadata.metadata(), position, stored)?;
+        let opened = ParquetColumn::open(&self.file, self.cipher.as_ref(), self.metadata.metadata(), position, stored)?;
         Ok(place.get_or_init(|| opened).as_ref())
     }
 

@@ -22,5 +22,5 @@ mod writer;
 pub(crate) use exact::odd_one;
 pub(crate) use file::{ParquetBatches, ParquetFile};
 pub(super) use physical_types::stored as stored_column;
-pub(super) use values::{Nulls, Values};
+pub(super) use values::{Nulls, ValueBuilder};
 pub(crate) use writer::{Strength, write, write_plain};

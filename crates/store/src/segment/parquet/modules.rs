@@ -12,7 +12,7 @@ use parquet::encryption::encrypt::FileEncryptionProperties;
 
 use super::super::checksum::CheckedFile;
 use super::thrift;
-use crate::encryption::{FileKey, Keys, NONCE_BYTES, TAG_BYTES};
+use crate::encryption::{EncryptionKeys, FileKey, NONCE_BYTES, TAG_BYTES};
 use crate::error::{Error, Result};
 
 /// The last bytes of a file with an encrypted footer; their number, and that of the footer's length before them.
@@ -39,13 +39,13 @@ pub(super) enum ModuleKind {
 
 /// The place of a module: row group, column, and the page of a column for a data page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct ModulePlace {
     pub(super) group: usize,
     pub(super) column: usize,
     pub(super) page: Option<usize>,
 }
 
-impl Place {
+impl ModulePlace {
     /// The kinds of its header and of its bytes.
     fn kinds(self) -> (ModuleKind, ModuleKind) {
         match self.page {
@@ -73,7 +73,7 @@ pub(super) fn properties(key: &FileKey) -> Result<Arc<FileEncryptionProperties>>
 
 impl Cipher {
     /// How a file is encrypted; `None` for a file that isn't.
-    pub(super) fn open(file: &CheckedFile, keys: &Keys) -> Result<Option<Cipher>> {
+    pub(super) fn open(file: &CheckedFile, keys: &EncryptionKeys) -> Result<Option<Cipher>> {
         let wrong = |expected: &str| Error::corrupt(&file.path, file.len() as u64, expected, "other bytes");
         let Some(tail) = file.len().checked_sub(TAIL_BYTES) else { return Ok(None) };
         let end = file.bytes(tail..file.len())?;
@@ -91,24 +91,24 @@ impl Cipher {
     }
 
     /// The header of a page, decrypted into `into`; gives its bytes in the file.
-    pub(super) fn header(&self, bytes: &[u8], place: Place, into: &mut Vec<u8>) -> Option<usize> {
+    pub(super) fn header(&self, bytes: &[u8], place: ModulePlace, into: &mut Vec<u8>) -> Option<usize> {
         self.module(bytes, place.kinds().0, place, into)
     }
 
     /// The bytes of a page, decrypted into `into`.
-    pub(super) fn body(&self, bytes: &[u8], place: Place, into: &mut Vec<u8>) -> Option<usize> {
+    pub(super) fn body(&self, bytes: &[u8], place: ModulePlace, into: &mut Vec<u8>) -> Option<usize> {
         self.module(bytes, place.kinds().1, place, into)
     }
 
     /// The list of pages of a column in a row group.
     pub(super) fn list(&self, bytes: &[u8], group: usize, column: usize) -> Option<Vec<u8>> {
-        let (place, mut list) = (Place { group, column, page: None }, Vec::new());
+        let (place, mut list) = (ModulePlace { group, column, page: None }, Vec::new());
         self.module(bytes, ModuleKind::OffsetIndex, place, &mut list)?;
         Some(list)
     }
 
     /// Decrypts the module at the beginning of these bytes; gives how many it takes, `None` for one that isn't of this place.
-    fn module(&self, bytes: &[u8], kind: ModuleKind, place: Place, into: &mut Vec<u8>) -> Option<usize> {
+    fn module(&self, bytes: &[u8], kind: ModuleKind, place: ModulePlace, into: &mut Vec<u8>) -> Option<usize> {
         let (length, rest) = bytes.split_first_chunk::<LENGTH_BYTES>()?;
         let length = usize::try_from(u32::from_le_bytes(*length)).ok()?;
         let module = rest.get(..length).filter(|module| module.len() >= ADDED_BYTES)?;
@@ -121,7 +121,7 @@ impl Cipher {
     }
 
     /// The additional data that a module's tag authenticates. Parquet numbers row groups, columns and pages with 16 bits.
-    fn aad(&self, kind: ModuleKind, place: Place) -> Option<Vec<u8>> {
+    fn aad(&self, kind: ModuleKind, place: ModulePlace) -> Option<Vec<u8>> {
         let mut aad = Vec::with_capacity(self.unique.len() + 7);
         aad.extend_from_slice(&self.unique);
         aad.push(kind as u8);

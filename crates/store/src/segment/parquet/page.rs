@@ -7,7 +7,7 @@ use parquet::basic::CompressionCodec;
 
 use super::super::checksum::CheckedFile;
 use super::encodings;
-use super::modules::{Cipher, Place};
+use super::modules::{Cipher, ModulePlace};
 use super::thrift::{self, PageHeader};
 use crate::error::{Error, Result};
 
@@ -21,7 +21,7 @@ pub(super) struct PageBytes<'a> {
 }
 
 /// Buffers that a thread uses for each page.
-struct Scratch {
+struct PageScratch {
     bytes: Vec<u8>,
     /// Decrypted bytes: a header, then a page.
     decrypted: Vec<u8>,
@@ -29,11 +29,11 @@ struct Scratch {
 }
 
 thread_local! {
-    static SCRATCH: RefCell<Scratch> = const { RefCell::new(Scratch { bytes: Vec::new(), decrypted: Vec::new(), zstd: None }) };
+    static SCRATCH: RefCell<PageScratch> = const { RefCell::new(PageScratch { bytes: Vec::new(), decrypted: Vec::new(), zstd: None }) };
 }
 
 /// Whether pages of a codec are decompressed here.
-pub(super) fn is_known(codec: CompressionCodec) -> bool {
+pub(super) fn is_supported(codec: CompressionCodec) -> bool {
     matches!(codec, CompressionCodec::UNCOMPRESSED | CompressionCodec::ZSTD | CompressionCodec::LZ4_RAW)
 }
 
@@ -42,7 +42,7 @@ pub(super) fn is_known(codec: CompressionCodec) -> bool {
 pub(super) struct Form<'a> {
     pub(super) codec: CompressionCodec,
     /// How they are decrypted, and in which place.
-    pub(super) cipher: Option<(&'a Cipher, Place)>,
+    pub(super) cipher: Option<(&'a Cipher, ModulePlace)>,
     /// Most bytes before compression.
     pub(super) bytes_max: usize,
 }
@@ -73,7 +73,7 @@ pub(super) fn with_bytes<T>(
         return read(PageBytes { header, bytes: whole(&header, header.header_bytes)? });
     }
     SCRATCH.with_borrow_mut(|scratch| {
-        let Scratch { bytes, decrypted, zstd } = scratch;
+        let PageScratch { bytes, decrypted, zstd } = scratch;
         let (header, body) = match form.cipher {
             None => {
                 let header = parsed(&stored)?;

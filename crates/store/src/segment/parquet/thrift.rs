@@ -48,9 +48,9 @@ pub(super) struct PageLocation {
 
 /// The header at the beginning of these bytes; `None` for other bytes.
 pub(super) fn page_header(bytes: &[u8]) -> Option<PageHeader> {
-    let mut input = Input { bytes, at: 0 };
+    let mut input = ThriftInput { bytes, at: 0 };
     let mut header = PageHeader::default();
-    let mut fields = Fields::default();
+    let mut fields = ThriftFields::default();
     while let Some((field, kind)) = fields.next(&mut input)? {
         match field {
             1 => header.kind = input.whole(kind)?,
@@ -59,7 +59,7 @@ pub(super) fn page_header(bytes: &[u8]) -> Option<PageHeader> {
             // The headers of data, dictionaries and data of the second version.
             5 | 7 | 8 if kind == STRUCT => {
                 let encoding = if field == 8 { 4 } else { 2 };
-                let mut inner = Fields::default();
+                let mut inner = ThriftFields::default();
                 while let Some((field, kind)) = inner.next(&mut input)? {
                     match field {
                         1 => header.values = usize::try_from(input.whole(kind)?).ok()?,
@@ -77,9 +77,9 @@ pub(super) fn page_header(bytes: &[u8]) -> Option<PageHeader> {
 
 /// The pages that an offset index lists; `None` for other bytes.
 pub(super) fn page_locations(bytes: &[u8]) -> Option<Vec<PageLocation>> {
-    let mut input = Input { bytes, at: 0 };
+    let mut input = ThriftInput { bytes, at: 0 };
     let mut pages = None;
-    let mut fields = Fields::default();
+    let mut fields = ThriftFields::default();
     while let Some((field, kind)) = fields.next(&mut input)? {
         if field != 1 || kind != LIST {
             input.pass(kind, 0)?;
@@ -92,7 +92,7 @@ pub(super) fn page_locations(bytes: &[u8]) -> Option<Vec<PageLocation>> {
         let mut locations = Vec::with_capacity(count.min(bytes.len()));
         for _ in 0..count {
             let mut values = [None; 3];
-            let mut inner = Fields::default();
+            let mut inner = ThriftFields::default();
             while let Some((field, kind)) = inner.next(&mut input)? {
                 match usize::try_from(field).ok().filter(|field| (1..=3).contains(field)) {
                     Some(field) => values[field - 1] = Some(usize::try_from(input.whole(kind)?).ok()?),
@@ -109,9 +109,9 @@ pub(super) fn page_locations(bytes: &[u8]) -> Option<Vec<PageLocation>> {
 /// The two fields before an encrypted footer: the file's identifier and the wrapped key. `None` for other bytes, for an algorithm other than AES-GCM,
 /// and for a prefix that the reader would have to know.
 pub(super) fn crypto_metadata(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
-    let mut input = Input { bytes, at: 0 };
+    let mut input = ThriftInput { bytes, at: 0 };
     let (mut unique, mut material) = (None, None);
-    let mut fields = Fields::default();
+    let mut fields = ThriftFields::default();
     while let Some((field, kind)) = fields.next(&mut input)? {
         match field {
             1 if kind == STRUCT => unique = algorithm(&mut input)?,
@@ -124,15 +124,15 @@ pub(super) fn crypto_metadata(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
 
 /// The union of algorithms: AES-GCM alone gives what tells the file from others.
 #[expect(clippy::option_option, reason = "another algorithm isn't other bytes")]
-fn algorithm<'a>(input: &mut Input<'a>) -> Option<Option<&'a [u8]>> {
+fn algorithm<'a>(input: &mut ThriftInput<'a>) -> Option<Option<&'a [u8]>> {
     let mut unique = None;
-    let mut fields = Fields::default();
+    let mut fields = ThriftFields::default();
     while let Some((field, kind)) = fields.next(input)? {
         if field != 1 || kind != STRUCT {
             input.pass(kind, 0)?;
             continue;
         }
-        let mut inner = Fields::default();
+        let mut inner = ThriftFields::default();
         while let Some((field, kind)) = inner.next(input)? {
             match field {
                 2 if kind == BINARY => unique = Some(input.binary()?),
@@ -148,14 +148,14 @@ fn algorithm<'a>(input: &mut Input<'a>) -> Option<Option<&'a [u8]>> {
 
 /// Walks the fields of a struct.
 #[derive(Default)]
-struct Fields {
+struct ThriftFields {
     last: i64,
 }
 
-impl Fields {
+impl ThriftFields {
     /// Number and kind of the next field; an inner `None` at the struct's end, an outer one for bytes that are none.
     #[expect(clippy::option_option, reason = "the end isn't a fault")]
-    fn next(&mut self, input: &mut Input<'_>) -> Option<Option<(i64, u8)>> {
+    fn next(&mut self, input: &mut ThriftInput<'_>) -> Option<Option<(i64, u8)>> {
         let head = input.byte()?;
         let kind = head & 15;
         if kind == STOP {
@@ -167,12 +167,12 @@ impl Fields {
 }
 
 /// Bytes that are read from front to back.
-struct Input<'a> {
+struct ThriftInput<'a> {
     bytes: &'a [u8],
     at: usize,
 }
 
-impl<'a> Input<'a> {
+impl<'a> ThriftInput<'a> {
     fn binary(&mut self) -> Option<&'a [u8]> {
         let length = usize::try_from(self.varint()?).ok()?;
         let start = self.at;
@@ -236,7 +236,7 @@ impl<'a> Input<'a> {
                 Some(())
             }
             STRUCT if depth < DEPTH_MAX => {
-                let mut fields = Fields::default();
+                let mut fields = ThriftFields::default();
                 while let Some((_, kind)) = fields.next(self)? {
                     self.pass(kind, depth + 1)?;
                 }

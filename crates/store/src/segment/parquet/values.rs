@@ -36,7 +36,7 @@ pub(super) fn is_decoded(physical: Type, stored: &DataType) -> bool {
 }
 
 /// An array in the making.
-pub(in crate::segment) enum Values {
+pub(in crate::segment) enum ValueBuilder {
     Bool(BooleanBufferBuilder),
     Int8(Vec<i8>),
     Int16(Vec<i16>),
@@ -81,7 +81,7 @@ fn pad_texts(texts: &StringArray, most: usize) -> Vec<([u8; PADDED_BYTES], u8)> 
     all.unwrap_or_default()
 }
 
-impl Values {
+impl ValueBuilder {
     /// Values for a page. They have the target type if numbers of the stored type can be converted to it here, and else the stored type. `None`
     /// for a type that isn't decoded here.
     pub(in crate::segment) fn new(
@@ -89,7 +89,7 @@ impl Values {
         target_type: &DataType,
         rows: usize,
         texts: Option<Arc<StringArray>>,
-    ) -> Option<Values> {
+    ) -> Option<ValueBuilder> {
         let nanoseconds = |unit: &TimeUnit| match unit {
             TimeUnit::Second => 1_000_000_000,
             TimeUnit::Millisecond => 1_000_000,
@@ -98,39 +98,39 @@ impl Values {
         };
         Some(match (stored, target_type) {
             (DataType::Decimal128(_, scale), DataType::Float64) => {
-                Values::Scaled64(Vec::with_capacity(rows), exact::power(*scale)?)
+                ValueBuilder::Scaled64(Vec::with_capacity(rows), exact::power(*scale)?)
             }
             (DataType::Decimal128(_, scale), DataType::Float32) => {
-                Values::Scaled32(Vec::with_capacity(rows), exact::power(*scale)?)
+                ValueBuilder::Scaled32(Vec::with_capacity(rows), exact::power(*scale)?)
             }
             (DataType::Timestamp(unit, _), DataType::Timestamp(TimeUnit::Nanosecond, _))
             | (DataType::Time64(unit), DataType::Time64(TimeUnit::Nanosecond))
                 if *unit != TimeUnit::Nanosecond =>
             {
-                Values::Multiplied(Vec::with_capacity(rows), nanoseconds(unit), target_type.clone())
+                ValueBuilder::Multiplied(Vec::with_capacity(rows), nanoseconds(unit), target_type.clone())
             }
-            (DataType::Boolean, _) => Values::Bool(BooleanBufferBuilder::new(rows)),
-            (DataType::Int8, _) => Values::Int8(Vec::with_capacity(rows)),
-            (DataType::Int16, _) => Values::Int16(Vec::with_capacity(rows)),
-            (DataType::Int32, _) => Values::Int32(Vec::with_capacity(rows)),
-            (DataType::UInt8, _) => Values::UInt8(Vec::with_capacity(rows)),
-            (DataType::UInt16, _) => Values::UInt16(Vec::with_capacity(rows)),
-            (DataType::UInt32, _) => Values::UInt32(Vec::with_capacity(rows)),
-            (DataType::UInt64, _) => Values::UInt64(Vec::with_capacity(rows)),
-            (DataType::Float32, _) => Values::Float32(Vec::with_capacity(rows)),
-            (DataType::Float64, _) => Values::Float64(Vec::with_capacity(rows)),
-            (DataType::Date32, _) => Values::Date32(Vec::with_capacity(rows)),
+            (DataType::Boolean, _) => ValueBuilder::Bool(BooleanBufferBuilder::new(rows)),
+            (DataType::Int8, _) => ValueBuilder::Int8(Vec::with_capacity(rows)),
+            (DataType::Int16, _) => ValueBuilder::Int16(Vec::with_capacity(rows)),
+            (DataType::Int32, _) => ValueBuilder::Int32(Vec::with_capacity(rows)),
+            (DataType::UInt8, _) => ValueBuilder::UInt8(Vec::with_capacity(rows)),
+            (DataType::UInt16, _) => ValueBuilder::UInt16(Vec::with_capacity(rows)),
+            (DataType::UInt32, _) => ValueBuilder::UInt32(Vec::with_capacity(rows)),
+            (DataType::UInt64, _) => ValueBuilder::UInt64(Vec::with_capacity(rows)),
+            (DataType::Float32, _) => ValueBuilder::Float32(Vec::with_capacity(rows)),
+            (DataType::Float64, _) => ValueBuilder::Float64(Vec::with_capacity(rows)),
+            (DataType::Date32, _) => ValueBuilder::Date32(Vec::with_capacity(rows)),
             (DataType::Decimal128(precision, scale), _) => {
-                Values::Decimal(Vec::with_capacity(rows), *precision, *scale)
+                ValueBuilder::Decimal(Vec::with_capacity(rows), *precision, *scale)
             }
             (DataType::Int64 | DataType::Time64(_) | DataType::Timestamp(..), _) => {
-                Values::Int64(Vec::with_capacity(rows), stored.clone())
+                ValueBuilder::Int64(Vec::with_capacity(rows), stored.clone())
             }
-            (DataType::Dictionary(..), _) => Values::Codes(Vec::with_capacity(rows), texts?),
+            (DataType::Dictionary(..), _) => ValueBuilder::Codes(Vec::with_capacity(rows), texts?),
             (DataType::Utf8, _) => {
                 let (coded, ends) = (texts?, Vec::with_capacity(rows));
                 let padded = pad_texts(&coded, rows);
-                Values::Texts { ends, bytes: Vec::new(), coded, padded }
+                ValueBuilder::Texts { ends, bytes: Vec::new(), coded, padded }
             }
             _ => return None,
         })
@@ -140,28 +140,32 @@ impl Values {
     #[expect(clippy::cast_possible_truncation, reason = "numbers in a file have the width of its type")]
     pub(in crate::segment) fn push(&mut self, some: &[i64]) {
         match self {
-            Values::Bool(bits) => some.iter().for_each(|value| bits.append(*value != 0)),
-            Values::Int8(values) => values.extend(some.iter().map(|value| *value as i8)),
-            Values::Int16(values) => values.extend(some.iter().map(|value| *value as i16)),
-            Values::Int32(values) | Values::Date32(values) | Values::Codes(values, _) => {
+            ValueBuilder::Bool(bits) => some.iter().for_each(|value| bits.append(*value != 0)),
+            ValueBuilder::Int8(values) => values.extend(some.iter().map(|value| *value as i8)),
+            ValueBuilder::Int16(values) => values.extend(some.iter().map(|value| *value as i16)),
+            ValueBuilder::Int32(values) | ValueBuilder::Date32(values) | ValueBuilder::Codes(values, _) => {
                 values.extend(some.iter().map(|value| *value as i32));
             }
-            Values::Int64(values, _) => values.extend_from_slice(some),
-            Values::UInt8(values) => values.extend(some.iter().map(|value| value.cast_unsigned() as u8)),
-            Values::UInt16(values) => values.extend(some.iter().map(|value| value.cast_unsigned() as u16)),
-            Values::UInt32(values) => values.extend(some.iter().map(|value| value.cast_unsigned() as u32)),
-            Values::UInt64(values) => values.extend(some.iter().map(|value| value.cast_unsigned())),
-            Values::Float32(values) => {
+            ValueBuilder::Int64(values, _) => values.extend_from_slice(some),
+            ValueBuilder::UInt8(values) => values.extend(some.iter().map(|value| value.cast_unsigned() as u8)),
+            ValueBuilder::UInt16(values) => values.extend(some.iter().map(|value| value.cast_unsigned() as u16)),
+            ValueBuilder::UInt32(values) => values.extend(some.iter().map(|value| value.cast_unsigned() as u32)),
+            ValueBuilder::UInt64(values) => values.extend(some.iter().map(|value| value.cast_unsigned())),
+            ValueBuilder::Float32(values) => {
                 values.extend(some.iter().map(|value| f32::from_bits(value.cast_unsigned() as u32)));
             }
-            Values::Float64(values) => values.extend(some.iter().map(|value| f64::from_bits(value.cast_unsigned()))),
-            Values::Decimal(values, ..) => values.extend(some.iter().map(|value| i128::from(*value))),
-            Values::Scaled32(values, power) => {
+            ValueBuilder::Float64(values) => {
+                values.extend(some.iter().map(|value| f64::from_bits(value.cast_unsigned())))
+            }
+            ValueBuilder::Decimal(values, ..) => values.extend(some.iter().map(|value| i128::from(*value))),
+            ValueBuilder::Scaled32(values, power) => {
                 values.extend(some.iter().map(|value| exact::float(*value, *power) as f32));
             }
-            Values::Scaled64(values, power) => values.extend(some.iter().map(|value| exact::float(*value, *power))),
-            Values::Multiplied(values, by, _) => values.extend(some.iter().map(|value| value.wrapping_mul(*by))),
-            Values::Texts { ends, bytes, padded, .. } if !padded.is_empty() => {
+            ValueBuilder::Scaled64(values, power) => {
+                values.extend(some.iter().map(|value| exact::float(*value, *power)))
+            }
+            ValueBuilder::Multiplied(values, by, _) => values.extend(some.iter().map(|value| value.wrapping_mul(*by))),
+            ValueBuilder::Texts { ends, bytes, padded, .. } if !padded.is_empty() => {
                 for code in some {
                     let (text, length) = &padded[*code as usize];
                     let end = bytes.len() + usize::from(*length);
@@ -170,7 +174,7 @@ impl Values {
                     ends.push(end);
                 }
             }
-            Values::Texts { ends, bytes, coded, .. } => {
+            ValueBuilder::Texts { ends, bytes, coded, .. } => {
                 for code in some {
                     bytes.extend_from_slice(coded.value(*code as usize).as_bytes());
                     ends.push(bytes.len());
@@ -181,12 +185,12 @@ impl Values {
 
     /// Whether it is made of texts, of which a null one has no code.
     pub(in crate::segment) fn is_text(&self) -> bool {
-        matches!(self, Values::Texts { .. })
+        matches!(self, ValueBuilder::Texts { .. })
     }
 
     /// Adds a text as it is in a page.
     pub(in crate::segment) fn push_text(&mut self, text: &[u8]) {
-        if let Values::Texts { ends, bytes, .. } = self {
+        if let ValueBuilder::Texts { ends, bytes, .. } = self {
             bytes.extend_from_slice(text);
             ends.push(bytes.len());
         }
@@ -195,7 +199,7 @@ impl Values {
     /// Adds a value that is null.
     pub(in crate::segment) fn push_null(&mut self) {
         match self {
-            Values::Texts { ends, bytes, .. } => ends.push(bytes.len()),
+            ValueBuilder::Texts { ends, bytes, .. } => ends.push(bytes.len()),
             _ => self.push(&[0]),
         }
     }
@@ -233,45 +237,53 @@ impl Values {
             PrimitiveArray::try_new(values.into(), nulls)
         }
         Ok(match self {
-            Values::Bool(mut bits) => Arc::new(BooleanArray::new(bits.finish(), nulls)),
-            Values::Int8(values) => Arc::new(array::<Int8Type>(values, nulls)?),
-            Values::Int16(values) => Arc::new(array::<Int16Type>(values, nulls)?),
-            Values::Int32(values) => Arc::new(array::<Int32Type>(values, nulls)?),
-            Values::UInt8(values) => Arc::new(array::<UInt8Type>(values, nulls)?),
-            Values::UInt16(values) => Arc::new(array::<UInt16Type>(values, nulls)?),
-            Values::UInt32(values) => Arc::new(array::<UInt32Type>(values, nulls)?),
-            Values::UInt64(values) => Arc::new(array::<UInt64Type>(values, nulls)?),
-            Values::Float32(values) | Values::Scaled32(values, _) => Arc::new(array::<Float32Type>(values, nulls)?),
-            Values::Float64(values) | Values::Scaled64(values, _) => Arc::new(array::<Float64Type>(values, nulls)?),
-            Values::Date32(values) => Arc::new(array::<Date32Type>(values, nulls)?),
-            Values::Decimal(values, precision, scale) => {
+            ValueBuilder::Bool(mut bits) => Arc::new(BooleanArray::new(bits.finish(), nulls)),
+            ValueBuilder::Int8(values) => Arc::new(array::<Int8Type>(values, nulls)?),
+            ValueBuilder::Int16(values) => Arc::new(array::<Int16Type>(values, nulls)?),
+            ValueBuilder::Int32(values) => Arc::new(array::<Int32Type>(values, nulls)?),
+            ValueBuilder::UInt8(values) => Arc::new(array::<UInt8Type>(values, nulls)?),
+            ValueBuilder::UInt16(values) => Arc::new(array::<UInt16Type>(values, nulls)?),
+            ValueBuilder::UInt32(values) => Arc::new(array::<UInt32Type>(values, nulls)?),
+            ValueBuilder::UInt64(values) => Arc::new(array::<UInt64Type>(values, nulls)?),
+            ValueBuilder::Float32(values) | ValueBuilder::Scaled32(values, _) => {
+                Arc::new(array::<Float32Type>(values, nulls)?)
+            }
+            ValueBuilder::Float64(values) | ValueBuilder::Scaled64(values, _) => {
+                Arc::new(array::<Float64Type>(values, nulls)?)
+            }
+            ValueBuilder::Date32(values) => Arc::new(array::<Date32Type>(values, nulls)?),
+            ValueBuilder::Decimal(values, precision, scale) => {
                 Arc::new(array::<Decimal128Type>(values, nulls)?.with_precision_and_scale(precision, scale)?)
             }
-            Values::Int64(values, data_type) | Values::Multiplied(values, _, data_type) => match data_type {
-                DataType::Int64 => Arc::new(array::<Int64Type>(values, nulls)?),
-                DataType::Time64(TimeUnit::Microsecond) => Arc::new(array::<Time64MicrosecondType>(values, nulls)?),
-                DataType::Time64(_) => Arc::new(array::<Time64NanosecondType>(values, nulls)?),
-                DataType::Timestamp(unit, zone) => match unit {
-                    TimeUnit::Second => Arc::new(array::<TimestampSecondType>(values, nulls)?.with_timezone_opt(zone)),
-                    TimeUnit::Millisecond => {
-                        Arc::new(array::<TimestampMillisecondType>(values, nulls)?.with_timezone_opt(zone))
-                    }
-                    TimeUnit::Microsecond => {
-                        Arc::new(array::<TimestampMicrosecondType>(values, nulls)?.with_timezone_opt(zone))
-                    }
-                    TimeUnit::Nanosecond => {
-                        Arc::new(array::<TimestampNanosecondType>(values, nulls)?.with_timezone_opt(zone))
-                    }
-                },
-                other => return Err(ArrowError::CastError(format!("64-bit numbers of type {other}"))),
-            },
-            Values::Texts { ends, bytes, .. } => {
+            ValueBuilder::Int64(values, data_type) | ValueBuilder::Multiplied(values, _, data_type) => {
+                match data_type {
+                    DataType::Int64 => Arc::new(array::<Int64Type>(values, nulls)?),
+                    DataType::Time64(TimeUnit::Microsecond) => Arc::new(array::<Time64MicrosecondType>(values, nulls)?),
+                    DataType::Time64(_) => Arc::new(array::<Time64NanosecondType>(values, nulls)?),
+                    DataType::Timestamp(unit, zone) => match unit {
+                        TimeUnit::Second => {
+                            Arc::new(array::<TimestampSecondType>(values, nulls)?.with_timezone_opt(zone))
+                        }
+                        TimeUnit::Millisecond => {
+                            Arc::new(array::<TimestampMillisecondType>(values, nulls)?.with_timezone_opt(zone))
+                        }
+                        TimeUnit::Microsecond => {
+                            Arc::new(array::<TimestampMicrosecondType>(values, nulls)?.with_timezone_opt(zone))
+                        }
+                        TimeUnit::Nanosecond => {
+                            Arc::new(array::<TimestampNanosecondType>(values, nulls)?.with_timezone_opt(zone))
+                        }
+                    },
+                    other => return Err(ArrowError::CastError(format!("64-bit numbers of type {other}"))),
+                }
+            }
+            ValueBuilder::Texts { ends, bytes, .. } => {
                 let too_long = |_| ArrowError::OffsetOverflowError(bytes.len());
                 let offsets = std::iter::once(Ok(0)).chain(ends.iter().map(|end| i32::try_from(*end)));
                 let offsets: Vec<i32> = offsets.collect::<Result<_, _>>().map_err(too_long)?;
                 Arc::new(StringArray::try_new(OffsetBuffer::new(offsets.into()), bytes.into(), nulls)?)
             }
-            Values::Codes(codes, texts) => {
+            ValueBuilder::Codes(codes, texts) => {
                 let codes = array::<Int32Type>(codes, nulls)?;
                 Arc::new(DictionaryArray::try_new(codes, texts)?)
             }

@@ -39,7 +39,7 @@ const SAMPLE_RUNS: usize = 4;
 
 /// A column's encoding and codec.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Choice {
+struct EncodingChoice {
     dictionary: bool,
     /// Without a dictionary, or once that is full.
     encoding: Encoding,
@@ -128,7 +128,11 @@ fn common(spec: &TableSpec, page_rows: usize) -> WriterPropertiesBuilder {
         .set_data_page_row_count_limit(page_rows)
 }
 
-fn with_choice(properties: WriterPropertiesBuilder, path: ColumnPath, choice: Choice) -> WriterPropertiesBuilder {
+fn with_choice(
+    properties: WriterPropertiesBuilder,
+    path: ColumnPath,
+    choice: EncodingChoice,
+) -> WriterPropertiesBuilder {
     properties
         .set_column_dictionary_enabled(path.clone(), choice.dictionary)
         .set_column_encoding(path.clone(), choice.encoding)
@@ -163,9 +167,9 @@ fn encodings(data_type: &DataType) -> Vec<(bool, Encoding)> {
 }
 
 /// The choice that makes the fewest bytes of a sample; of those that all engines read, if the file is published.
-fn choose(column: &ArrayRef, strength: Strength, is_published: bool) -> Result<Choice> {
+fn choose(column: &ArrayRef, strength: Strength, is_published: bool) -> Result<EncodingChoice> {
     let sample = sample(column)?;
-    let mut best: Option<(Choice, f64)> = None;
+    let mut best: Option<(EncodingChoice, f64)> = None;
     for (dictionary, encoding) in encodings(column.data_type()) {
         // Streams of bytes save nothing without a codec, and are put together byte by byte. Spark doesn't read them, and DuckDB 1.5
         // those of floats only.
@@ -175,7 +179,7 @@ fn choose(column: &ArrayRef, strength: Strength, is_published: bool) -> Result<C
         // Bytes of the codec before, as long as it counts.
         let mut without: Option<f64> = None;
         for (codec, at_most) in strength.codecs() {
-            let choice = Choice { dictionary, encoding, codec };
+            let choice = EncodingChoice { dictionary, encoding, codec };
             let bytes = encoded_bytes(&sample, choice, strength)? as f64;
             if without.is_some_and(|without| bytes > without * at_most) {
                 continue;
@@ -186,7 +190,7 @@ fn choose(column: &ArrayRef, strength: Strength, is_published: bool) -> Result<C
             }
         }
     }
-    let none = Choice { dictionary: false, encoding: Encoding::PLAIN, codec: Compression::UNCOMPRESSED };
+    let none = EncodingChoice { dictionary: false, encoding: Encoding::PLAIN, codec: Compression::UNCOMPRESSED };
     Ok(best.map_or(none, |(choice, _)| choice))
 }
 
@@ -202,7 +206,7 @@ fn sample(column: &ArrayRef) -> Result<ArrayRef> {
 }
 
 /// Bytes that a column takes in an encoding.
-fn encoded_bytes(column: &ArrayRef, choice: Choice, strength: Strength) -> Result<usize> {
+fn encoded_bytes(column: &ArrayRef, choice: EncodingChoice, strength: Strength) -> Result<usize> {
     let schema = Arc::new(Schema::new(vec![Field::new("c", column.data_type().clone(), true)]));
     let Some(path) = leaf(schema.field(0)) else { return Ok(usize::MAX) };
     let properties = WriterProperties::builder()

@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 
-use super::{CheckedFile, DataFile, Open, OpenSegment, Segment};
+use super::{CheckedFile, DataFile, OpenSegment, Segment, SegmentContent};
 use crate::error::{Error, Result};
 use crate::manifest::FileEntry;
 use crate::object::{self, ObjectTier, RemoteFile};
@@ -42,7 +42,12 @@ impl Segment {
     }
 
     /// Opens a segment in the object store by its index alone.
-    pub(super) fn open_object(&self, storage: &dyn Storage, tier: &Arc<ObjectTier>, key: &str) -> Result<Open> {
+    pub(super) fn open_object(
+        &self,
+        storage: &dyn Storage,
+        tier: &Arc<ObjectTier>,
+        key: &str,
+    ) -> Result<SegmentContent> {
         let whole = || {
             let mut bytes = Vec::new();
             tier.read_through(key, self.entry.bytes, &mut |part| {
@@ -55,7 +60,7 @@ impl Segment {
         let length = usize::try_from(self.entry.bytes).unwrap_or(usize::MAX);
         let remote = RemoteFile::new(Arc::clone(tier), key, length);
         let file = CheckedFile::remote(remote, tier.shown(key), checksums)?;
-        Ok(Open {
+        Ok(SegmentContent {
             index,
             file: Arc::new(DataFile { opened: OnceLock::new(), remote: Some(Arc::new(file)) }),
             index_bytes,
@@ -64,7 +69,7 @@ impl Segment {
 
     /// Opens a segment's object in the background, so that a reader of many segments waits for one round trip.
     pub fn open_ahead(self: &Arc<Segment>) {
-        let is_remote = |open: &Open| open.file.remote.is_some() && open.file.opened.get().is_none();
+        let is_remote = |open: &SegmentContent| open.file.remote.is_some() && open.file.opened.get().is_none();
         if self.opened.get().is_some_and(is_remote) {
             let segment = Arc::clone(self);
             // An error is ignored here: the reader of the same bytes gets it again.

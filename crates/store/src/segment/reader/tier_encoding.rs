@@ -7,8 +7,8 @@ use arrow::array::RecordBatch;
 
 use super::super::checksum::CheckedFile;
 use super::super::writer::encode;
-use super::{Open, Segment};
-use crate::encryption::Keys;
+use super::{Segment, SegmentContent};
+use crate::encryption::EncryptionKeys;
 use crate::error::Result;
 use crate::index::SegmentIndex;
 use crate::manifest::FileEntry;
@@ -22,7 +22,12 @@ impl Segment {
     ///
     /// # Errors
     /// Those of the encoder.
-    pub(crate) fn encoded(spec: &TableSpec, rows: &RecordBatch, tier: Tier, keys: &Arc<Keys>) -> Result<Segment> {
+    pub(crate) fn encoded(
+        spec: &TableSpec,
+        rows: &RecordBatch,
+        tier: Tier,
+        keys: &Arc<EncryptionKeys>,
+    ) -> Result<Segment> {
         let key = keys.file_key_of(tier)?;
         let (bytes, checksums) = encode(tier, spec, rows, key.as_ref())?;
         let entry = FileEntry {
@@ -54,7 +59,7 @@ impl Segment {
         let opened = segment.open_file(file)?;
         let index = SegmentIndex::of_rows(spec, rows.clone());
         // Nothing else has opened it.
-        let _ = segment.opened.set(Open { index, file: Arc::new(opened.into()), index_bytes: None });
+        let _ = segment.opened.set(SegmentContent { index, file: Arc::new(opened.into()), index_bytes: None });
         Ok(segment)
     }
 }

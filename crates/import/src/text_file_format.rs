@@ -1,12 +1,12 @@
 //! What the text and JSON files of an import look like: the columns, and what becomes of each.
 //!
-//! [`TextFormat::layout`] makes of it the [`RecordLayout`] of one file.
+//! [`TextFileFormat::layout`] makes of it the [`RecordLayout`] of one file.
 
 use splay_store::TableSpec;
 
 use crate::column_names::same_name;
 use crate::csv::columns::ColumnPlan;
-use crate::csv::parse::{Action, RecordLayout};
+use crate::csv::parse::{FieldAction, RecordLayout};
 use crate::error::{Error, Result, listed};
 use crate::input::InputFile;
 use crate::name_template::{Captures, NameTemplate};
@@ -51,7 +51,7 @@ pub(crate) struct TrailerRule {
 
 /// What the files of an import look like.
 #[derive(Debug, Clone)]
-pub(crate) struct TextFormat {
+pub(crate) struct TextFileFormat {
     /// Whether the records are JSON objects; their names stand in each of them.
     pub json: bool,
     pub delimiter: u8,
@@ -68,7 +68,7 @@ pub(crate) struct TextFormat {
     pub trailer: Option<TrailerRule>,
 }
 
-impl TextFormat {
+impl TextFileFormat {
     /// Has these texts mean null in all columns.
     pub fn add_nulls(&mut self, texts: &[String]) {
         for plan in self.rules.iter_mut().filter_map(|rule| rule.plan.as_mut()) {
@@ -106,13 +106,13 @@ impl TextFormat {
                 (DateSource::Column { name: date, patterns }, column)
                     if same_name(date, name) || rule.is_some_and(|r| self.rules[r].is_named(date)) =>
                 {
-                    Action::Date { patterns: patterns.clone(), column }
+                    FieldAction::Date { patterns: patterns.clone(), column }
                 }
                 (_, Some(column)) => match rule.and_then(|r| self.rules[r].level) {
-                    Some(level) => Action::Level { column, level },
-                    None => Action::Column(column),
+                    Some(level) => FieldAction::Level { column, level },
+                    None => FieldAction::Column(column),
                 },
-                (_, None) => Action::Skip,
+                (_, None) => FieldAction::Skip,
             });
         }
         for rule in self.rules.iter() {

@@ -31,13 +31,13 @@ impl TableSpec {
 
     /// The table as rows come for it that may have its `date` behind their other columns.
     #[must_use]
-    pub fn with_given_date(&self) -> TableSpec {
+    pub fn with_virtual_date(&self) -> TableSpec {
         let mut other = self.clone();
         other.columns.push(ColumnSpec::new(DATE_COLUMN, ColumnType::Date));
         other
     }
 
-    /// Rows of [`TableSpec::with_given_date`] as those of the table.
+    /// Rows of [`TableSpec::with_virtual_date`] as those of the table.
     ///
     /// # Errors
     /// As [`TableSpec::check_dates`].
