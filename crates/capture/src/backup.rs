@@ -42,8 +42,8 @@ pub fn back_up_with(database: &Database, at: Arc<dyn Storage>, links: bool) -> R
         copied.copy(source.as_ref(), &mut backup)?;
         let commits = database.commits().map_err(as_is)?;
         let captured: Vec<WriteDownPosition> = commits.iter().map(|table| table.captured).collect();
-        let is_known = |table: &TableCommit| table.captured.sequence <= copied.last;
-        if commits.iter().all(is_known) || captured == before {
+        let is_covered = |table: &TableCommit| table.captured.sequence <= copied.last;
+        if commits.iter().all(is_covered) || captured == before {
             backup.put_tables(database, &commits).map_err(as_is)?;
             return backup.finish().map_err(as_is);
         }

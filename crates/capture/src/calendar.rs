@@ -10,14 +10,14 @@ use crate::settings::CaptureSettings;
 
 /// The calendars of all tables.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Calendars {
-    usual: Calendar,
+pub(crate) struct TableCalendars {
+    usual: TableCalendar,
     /// By lower-case name of the table.
-    of_tables: BTreeMap<String, Calendar>,
+    of_tables: BTreeMap<String, TableCalendar>,
 }
 
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Calendar {
+pub(crate) struct TableCalendar {
     /// Zone of a new table's dates; `None` for UTC.
     zone: Option<String>,
     /// When they begin; `None` for midnight.
@@ -26,12 +26,12 @@ pub(crate) struct Calendar {
     pub(crate) roll_delay: i64,
 }
 
-impl Calendars {
+impl TableCalendars {
     /// The calendars that the settings name.
     ///
     /// # Errors
     /// That of the setting, for a zone that there isn't.
-    pub(crate) fn new(settings: &CaptureSettings) -> Result<Calendars> {
+    pub(crate) fn new(settings: &CaptureSettings) -> Result<TableCalendars> {
         let checked = |zone: &Option<String>| match zone {
             Some(zone) if zone.parse::<chrono_tz::Tz>().is_err() => {
                 let reason = format!("{zone:?} is not an IANA time zone");
@@ -42,19 +42,19 @@ impl Calendars {
         // Rows of a date that is rolled are all older than those that stay in memory.
         let late = seconds(settings.late_s);
         let roll_delay = seconds(settings.roll_delay_s).max(late);
-        let usual = Calendar { zone: checked(&settings.time_zone)?, day_start: settings.day_start, roll_delay };
+        let usual = TableCalendar { zone: checked(&settings.time_zone)?, day_start: settings.day_start, roll_delay };
         let mut of_tables = BTreeMap::new();
         for (table, own) in &settings.calendars {
             let zone = checked(&own.time_zone)?.or_else(|| usual.zone.clone());
             let roll_delay = own.roll_delay_s.map_or(usual.roll_delay, seconds).max(late);
             let day_start = own.day_start.or(usual.day_start);
-            of_tables.insert(table.to_lowercase(), Calendar { zone, day_start, roll_delay });
+            of_tables.insert(table.to_lowercase(), TableCalendar { zone, day_start, roll_delay });
         }
-        Ok(Calendars { usual, of_tables })
+        Ok(TableCalendars { usual, of_tables })
     }
 
     /// That of a table. A quarantine has its table's.
-    pub(crate) fn of(&self, table: &str) -> &Calendar {
+    pub(crate) fn of(&self, table: &str) -> &TableCalendar {
         let name = table.to_lowercase();
         let own = self.of_tables.get(&name);
         let of_table = || self.of_tables.get(name.strip_suffix(QUARANTINE)?);
@@ -62,7 +62,7 @@ impl Calendars {
     }
 }
 
-impl Calendar {
+impl TableCalendar {
     /// A table that rows create, with this calendar's dates unless the rows' sender said which.
     pub(crate) fn placed(&self, spec: TableSpec) -> TableSpec {
         if spec.time_zone != "UTC" || !spec.day_start.is_midnight() {

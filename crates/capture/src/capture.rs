@@ -125,13 +125,13 @@ impl Capture {
         let _naming = shared.naming.read().unwrap_or_else(PoisonError::into_inner);
         // Parts of one table follow each other, in their order.
         appends.sort_by_key(|append| append.table.to_lowercase());
-        let (lives, mut new_tables) = self.lives_for(&appends)?;
+        let (live_tables, mut new_tables) = self.live_tables_for(&appends)?;
         let reading = shared.receipt.read();
         // By the clock as read: one that was ahead by mistake leaves receive times ahead, which say nothing of the time of rows.
         let latest = reading.clock.saturating_add(seconds(shared.settings.future_s));
         let (mut near, mut far) = (Vec::with_capacity(appends.len()), Vec::new());
         let (mut count, mut quarantined) = (0, 0);
-        for (append, live) in appends.into_iter().zip(lives) {
+        for (append, live) in appends.into_iter().zip(live_tables) {
             let spec = live.spec();
             shared.check_length(&spec.name, size_estimate::bytes(&spec, &append.rows))?;
             let rows = conform(&spec, &append.rows)?;
@@ -190,7 +190,7 @@ impl Capture {
     ///
     /// # Errors
     /// [`Error::Gone`] if the journal no longer has them all.
-    pub(crate) fn journal_behind(&self, table: &str, after: u64) -> Result<journal::Cursor> {
+    pub(crate) fn journal_behind(&self, table: &str, after: u64) -> Result<journal::JournalCursor> {
         let files = self.journal().files();
         let left_out = &self.shared.numbers_left_out;
         let oldest = files.first().map_or(0, |file| file.first);
@@ -199,7 +199,7 @@ impl Capture {
         if next < oldest {
             return Err(Error::Gone { table: table.to_owned(), after, oldest });
         }
-        Ok(journal::Cursor::new(self.shared.database.raw_storage(), &files, after))
+        Ok(journal::JournalCursor::new(self.shared.database.raw_storage(), &files, after))
     }
 
     /// The state of replication, if the database has ever had a follower.
@@ -340,8 +340,8 @@ impl Capture {
     /// [`Error::Failed`] if the journal had failed.
     pub fn close(&self) -> Result<()> {
         self.shared.queue.close(Error::Closed);
-        self.shared.keeper.stop();
-        self.shared.organiser.stop();
+        self.shared.maintenance.stop();
+        self.shared.layer_compaction.stop();
         let threads = std::mem::take(&mut *self.shared.threads.lock().unwrap_or_else(PoisonError::into_inner));
         for thread in threads {
             drop(thread.join());

@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 
 use splay_store::{Database, FollowedRows};
 
-use crate::calendar::Calendars;
+use crate::calendar::TableCalendars;
 use crate::clock::Clock;
 use crate::dedupe_rules::DedupeRules;
 use crate::disk::Disk;
@@ -15,9 +15,9 @@ use crate::error::{Error, Result, is_full};
 use crate::journal::{self, JournalLoss, JournalWriter, Producers};
 use crate::live::LiveTable;
 use crate::measure::Meters;
-use crate::queue::Queue;
+use crate::queue::BatchQueue;
 use crate::receipt::Receipt;
-use crate::refusals::Refusals;
+use crate::refusals::NewestRefusals;
 use crate::replica::{ReplicaState, Replicas};
 use crate::retransmit_guard::RetransmitGuard;
 use crate::settings::CaptureSettings;
@@ -38,16 +38,16 @@ pub(crate) struct CaptureState {
     /// By lower-case name.
     pub(crate) tables: RwLock<HashMap<String, Arc<LiveTable>>>,
     pub(crate) meters: Meters,
-    pub(crate) calendars: Calendars,
+    pub(crate) calendars: TableCalendars,
     pub(crate) dedupe: Arc<DedupeRules>,
     pub(crate) producers: Arc<Mutex<Producers>>,
-    pub(crate) queue: Arc<Queue>,
+    pub(crate) queue: Arc<BatchQueue>,
     /// Producers that were asked to send messages again.
     pub(crate) retransmit_guard: Arc<Mutex<RetransmitGuard>>,
     pub(crate) journal: Arc<Mutex<JournalWriter>>,
     pub(crate) counters: Arc<Counters>,
     pub(crate) subscribers: Arc<Subscribers>,
-    pub(crate) refusals: Refusals,
+    pub(crate) refusals: NewestRefusals,
     pub(crate) disk: Arc<Disk>,
     /// Held while tables are created, given columns, or written down.
     pub(crate) changing: Mutex<()>,
@@ -58,8 +58,8 @@ pub(crate) struct CaptureState {
     /// Losses of the journal that the operator hadn't accepted at the start.
     pub(crate) losses: Vec<JournalLoss>,
     pub(crate) failed: Mutex<Option<Error>>,
-    pub(crate) keeper: Arc<Signal>,
-    pub(crate) organiser: Arc<Signal>,
+    pub(crate) maintenance: Arc<Signal>,
+    pub(crate) layer_compaction: Arc<Signal>,
     pub(crate) threads: Mutex<Vec<JoinHandle<()>>>,
     /// The source of journal rows that readers had before capture was opened. It is attached again when capture is closed.
     pub(crate) followed: Mutex<Option<Arc<dyn FollowedRows>>>,
@@ -81,7 +81,7 @@ impl CaptureState {
         let error = Error::Fenced { epoch };
         self.queue.close(error.clone());
         self.replicas.close(&error);
-        self.keeper.stop();
+        self.maintenance.stop();
     }
 
     /// Takes nothing more.
@@ -132,7 +132,7 @@ impl CaptureState {
     pub(crate) fn check_room(&self) -> Result<()> {
         self.disk.check()?;
         if self.live_bytes() > self.settings.live_bytes_max.saturating_mul(2) {
-            self.keeper.wake();
+            self.maintenance.wake();
             return Err(Error::Full { reason: "the rows in memory wait to be written down".to_owned() });
         }
         Ok(())

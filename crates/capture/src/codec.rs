@@ -34,7 +34,7 @@ const NONE: u8 = 2;
 const FEW: u8 = 3;
 
 /// Why bytes are no rows.
-pub(crate) type Reason = &'static str;
+pub(crate) type DecodeFault = &'static str;
 
 /// Appends rows that have the columns of their table.
 pub(crate) fn encode(rows: &RecordBatch, bytes: &mut Vec<u8>) {
@@ -111,8 +111,8 @@ pub(crate) fn rows(bytes: &[u8]) -> u64 {
 }
 
 /// Reads rows of a table. A table that was given columns since has more of them than the rows; those are left out.
-pub(crate) fn decode(spec: &TableSpec, bytes: &[u8]) -> Result<RecordBatch, Reason> {
-    let mut cursor = Cursor { bytes, nulls: None };
+pub(crate) fn decode(spec: &TableSpec, bytes: &[u8]) -> Result<RecordBatch, DecodeFault> {
+    let mut cursor = EncodedRows { bytes, nulls: None };
     let (rows, columns) = (cursor.number()?, cursor.number()?);
     let schema = spec.arrow();
     if columns != schema.fields().len() {
@@ -137,14 +137,14 @@ pub(crate) fn decode(spec: &TableSpec, bytes: &[u8]) -> Result<RecordBatch, Reas
     RecordBatch::try_new(schema, arrays).map_err(|_| "nulls where there may be none")
 }
 
-struct Cursor<'a> {
+struct EncodedRows<'a> {
     bytes: &'a [u8],
     /// Columns without a value, for the number of rows that the batch has.
     nulls: Option<NullColumns>,
 }
 
-impl<'a> Cursor<'a> {
-    fn take(&mut self, length: usize) -> Result<&'a [u8], Reason> {
+impl<'a> EncodedRows<'a> {
+    fn take(&mut self, length: usize) -> Result<&'a [u8], DecodeFault> {
         if length > self.bytes.len() {
             return Err("the end of the rows");
         }
@@ -153,12 +153,12 @@ impl<'a> Cursor<'a> {
         Ok(head)
     }
 
-    fn number(&mut self) -> Result<usize, Reason> {
+    fn number(&mut self) -> Result<usize, DecodeFault> {
         let bytes = self.take(4)?;
         Ok(u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]) as usize)
     }
 
-    fn column(&mut self, data_type: &DataType, rows: usize) -> Result<ArrayData, Reason> {
+    fn column(&mut self, data_type: &DataType, rows: usize) -> Result<ArrayData, DecodeFault> {
         match self.take(1)?[0] {
             ALL => self.values(data_type, rows, None),
             BITMAP => {
@@ -182,7 +182,12 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    fn values(&mut self, data_type: &DataType, rows: usize, nulls: Option<NullBuffer>) -> Result<ArrayData, Reason> {
+    fn values(
+        &mut self,
+        data_type: &DataType,
+        rows: usize,
+        nulls: Option<NullBuffer>,
+    ) -> Result<ArrayData, DecodeFault> {
         let builder = ArrayData::builder(data_type.clone()).len(rows).nulls(nulls);
         let builder = match data_type {
             DataType::Boolean => builder.add_buffer(self.bits(rows)?.into_inner()),
@@ -210,12 +215,12 @@ impl<'a> Cursor<'a> {
         builder.build().map_err(|_| "values that their type doesn't have")
     }
 
-    fn bits(&mut self, rows: usize) -> Result<BooleanBuffer, Reason> {
+    fn bits(&mut self, rows: usize) -> Result<BooleanBuffer, DecodeFault> {
         Ok(BooleanBuffer::new(aligned(self.take(rows.div_ceil(8))?), 0, rows))
     }
 
     /// Offsets and bytes of texts.
-    fn texts(&mut self, count: usize) -> Result<(Buffer, Buffer), Reason> {
+    fn texts(&mut self, count: usize) -> Result<(Buffer, Buffer), DecodeFault> {
         // Each text has its length in front.
         if length(count, 4)? > self.bytes.len() {
             return Err("the end of the rows");
@@ -233,7 +238,7 @@ impl<'a> Cursor<'a> {
 }
 
 /// Values in the places of the rows that have one, of which there are as many; the others are null.
-fn spread(values: &ArrayRef, valid: BooleanBuffer) -> Result<ArrayData, Reason> {
+fn spread(values: &ArrayRef, valid: BooleanBuffer) -> Result<ArrayData, DecodeFault> {
     let mut next = 0;
     let places: Vec<u32> = valid
         .iter()
@@ -247,7 +252,7 @@ fn spread(values: &ArrayRef, valid: BooleanBuffer) -> Result<ArrayData, Reason> 
     take(values, &places, None).map(|column| column.to_data()).map_err(|_| "values that can't be put in their places")
 }
 
-fn length(rows: usize, width: usize) -> Result<usize, Reason> {
+fn length(rows: usize, width: usize) -> Result<usize, DecodeFault> {
     rows.checked_mul(width).ok_or("more bytes than there can be")
 }
 

@@ -105,7 +105,7 @@ impl DedupeRules {
     ///
     /// # Errors
     /// [`Error::Rejected`].
-    pub(crate) fn check_known(&self, spec: &Arc<TableSpec>) -> Result<()> {
+    pub(crate) fn check_existing(&self, spec: &Arc<TableSpec>) -> Result<()> {
         self.of(&spec.name).map_or(Ok(()), |rule| rule.digests(spec).map(drop))
     }
 

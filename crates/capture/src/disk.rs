@@ -7,7 +7,7 @@
 //!   finds little, so that write-downs, commits and an orderly stop can proceed. It is created again once there is
 //!   space for it above the limit.
 //! - Both figures are at most a twentieth of the file system.
-//! - The keeper checks the free space, and so do senders if the last check is 100 ms old. If the system doesn't
+//! - The maintenance thread checks the free space, and so do senders if the last check is 100 ms old. If the system doesn't
 //!   report free space, or reports it without regard to a quota, only a failing write reveals that the disk is full.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

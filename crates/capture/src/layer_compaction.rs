@@ -1,6 +1,6 @@
-//! The organiser: sorts live rows before a reader needs them, and merges layers.
+//! Compaction of layers: sorts live rows before a reader needs them, and merges layers.
 //!
-//! A reader turns the tail since the previous reader into a layer, and merges small layers. The organiser does the
+//! A reader turns the tail since the previous reader into a layer, and merges small layers. The compaction thread does the
 //! longer work, while readers use the existing layers.
 
 use std::sync::Weak;
@@ -22,7 +22,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// Joins of one table at a look, so that others have their turn.
 const JOINS_MAX: usize = 4;
 
-/// The organiser's thread.
+/// The compaction thread.
 pub(crate) fn run(shared: &Weak<CaptureState>, signal: &Signal) {
     background::enter();
     let mut paused_until: Option<Instant> = None;

@@ -46,12 +46,12 @@ mod follow;
 #[cfg(any(test, feature = "fuzz"))]
 pub mod fuzz;
 mod journal;
-mod keeper;
+mod layer_compaction;
 pub mod line;
 mod live;
+mod maintenance;
 mod measure;
 mod nulls;
-mod organiser;
 mod queue;
 mod receipt;
 mod recovery;
@@ -87,7 +87,7 @@ pub use journal::{
     JournalFileReport, JournalLoss, JournalReport, JournalTableReport, LossKind, MissingNumbers, Position,
     RecoveredBatch,
 };
-pub use keeper::RollReport;
+pub use maintenance::RollReport;
 pub use measure::{Defects, LATENCY_BOUNDS, Latencies, Latency, Quality, SeriesQuality, latency_bounds};
 pub use receipt::ClockStatus;
 pub use refusals::RefusedInput;

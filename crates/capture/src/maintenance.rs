@@ -1,4 +1,4 @@
-//! The keeper: bounds the rows in memory by write-downs, and rolls dates that have ended.
+//! Maintenance: bounds the rows in memory by write-downs, rolls dates that have ended, and moves and removes old ones.
 //!
 //! A roll writes an ended date's rows down and merges its segments. It may be interrupted anywhere and repeated. If
 //! later rows arrive for such a date, it is rolled once more when none have arrived for a while.
@@ -19,7 +19,7 @@ use crate::refusals::RefusalLog;
 use crate::signal::Signal;
 use crate::write_down::{WriteDownScope, write_down};
 
-/// How often the keeper looks.
+/// How often the thread looks.
 const INTERVAL: Duration = Duration::from_millis(50);
 
 /// The pause after a failed write-down, and between checks of the calendar.
@@ -59,9 +59,9 @@ impl RollState {
     const REST: u32 = 20;
 }
 
-/// The keeper's thread.
+/// The maintenance thread.
 #[derive(Debug)]
-pub(crate) struct Keeper {
+pub(crate) struct Maintenance {
     shared: Weak<CaptureState>,
     /// How far tables have been rolled, by table.
     rolled: HashMap<String, RollState>,
@@ -71,9 +71,9 @@ pub(crate) struct Keeper {
     log: RefusalLog,
 }
 
-impl Keeper {
-    pub(crate) fn new(shared: Weak<CaptureState>) -> Keeper {
-        Keeper {
+impl Maintenance {
+    pub(crate) fn new(shared: Weak<CaptureState>) -> Maintenance {
+        Maintenance {
             shared,
             rolled: HashMap::new(),
             paused_until: None,
@@ -352,7 +352,7 @@ mod tests {
         with(CaptureSettings::default())
     }
 
-    /// A capture whose own keeper does nothing: the tests run the keeper's steps.
+    /// A capture whose own maintenance does nothing: the tests run its steps.
     fn with(settings: CaptureSettings) -> (Capture, Arc<ManualClock>) {
         let settings = CaptureSettings { automatic: false, ..settings };
         let database = Database::create_on(Arc::new(FaultStorage::new()), &Settings::default()).unwrap();
@@ -368,31 +368,31 @@ mod tests {
         }
     }
 
-    /// Rows in memory after a look of the keeper, as if its last had been long ago.
-    fn looked(keeper: &mut Keeper, capture: &Capture) -> u64 {
-        keeper.calendar_due = Instant::now();
-        keeper.rolled.values_mut().for_each(|rolled| rolled.rest_until = Instant::now());
-        keeper.look(&capture.shared).unwrap();
+    /// Rows in memory after a look of the thread, as if its last had been long ago.
+    fn looked(maintenance: &mut Maintenance, capture: &Capture) -> u64 {
+        maintenance.calendar_due = Instant::now();
+        maintenance.rolled.values_mut().for_each(|rolled| rolled.rest_until = Instant::now());
+        maintenance.look(&capture.shared).unwrap();
         capture.live("t").unwrap().unwrap().size().rows
     }
 
     #[test]
     fn rows_go_to_the_disk_once_they_are_old() {
         let (capture, clock) = with(CaptureSettings { write_down_age_s: 60, late_s: 10, ..CaptureSettings::default() });
-        let mut keeper = Keeper::new(Arc::downgrade(&capture.shared));
+        let mut maintenance = Maintenance::new(Arc::downgrade(&capture.shared));
         capture.append(row(NOON)).unwrap();
         clock.0.fetch_add(seconds(60), Ordering::Relaxed);
-        assert_eq!(looked(&mut keeper, &capture), 1, "as old as they may be");
+        assert_eq!(looked(&mut maintenance, &capture), 1, "as old as they may be");
         clock.0.fetch_add(1, Ordering::Relaxed);
         capture.append(row(NOON + seconds(55))).unwrap();
-        assert_eq!(looked(&mut keeper, &capture), 1, "the late one is in its last ten seconds");
+        assert_eq!(looked(&mut maintenance, &capture), 1, "the late one is in its last ten seconds");
         assert_eq!(capture.shared.counters.write_downs.get(), 1);
     }
 
     #[test]
     fn bytes_in_memory_are_bounded_and_rows_refused_at_twice_that() {
         let (capture, clock) = with(CaptureSettings { live_bytes_max: 300, ..CaptureSettings::default() });
-        let mut keeper = Keeper::new(Arc::downgrade(&capture.shared));
+        let mut maintenance = Maintenance::new(Arc::downgrade(&capture.shared));
         let fill = || {
             (0..1_000).find_map(|_| {
                 let at = clock.0.fetch_add(seconds(20), Ordering::Relaxed);
@@ -404,7 +404,7 @@ mod tests {
             assert!(matches!(refused, Error::Full { .. }) && refused.is_retryable(), "{refused}");
             let before = capture.live("t").unwrap().unwrap().size();
             assert!(before.bytes > 600, "{before:?}");
-            assert!(looked(&mut keeper, &capture) < before.rows);
+            assert!(looked(&mut maintenance, &capture) < before.rows);
             capture.append(row(clock.now())).unwrap();
         }
     }
@@ -414,24 +414,24 @@ mod tests {
         let never = 1 << 30;
         let settings = CaptureSettings { roll_delay_s: 60, write_down_age_s: never, ..CaptureSettings::default() };
         let (capture, clock) = with(settings);
-        let mut keeper = Keeper::new(Arc::downgrade(&capture.shared));
+        let mut maintenance = Maintenance::new(Arc::downgrade(&capture.shared));
         capture.append(row(NOON)).unwrap();
         let live = capture.live("t").unwrap().unwrap();
         clock.0.store(NOON + DAY / 2 + seconds(59), Ordering::Relaxed);
-        assert_eq!(looked(&mut keeper, &capture), 1, "the date's delay isn't over");
+        assert_eq!(looked(&mut maintenance, &capture), 1, "the date's delay isn't over");
         capture.append(row(NOON + DAY / 2 + seconds(55))).unwrap();
         clock.0.store(NOON + DAY / 2 + seconds(60), Ordering::Relaxed);
-        assert_eq!(looked(&mut keeper, &capture), 1, "a row of the last ten seconds stays");
+        assert_eq!(looked(&mut maintenance, &capture), 1, "a row of the last ten seconds stays");
         let rolled = live.rolled_at.load(Ordering::Relaxed);
         assert_eq!(rolled, clock.now());
         // The clock goes back by two days, and comes again.
         clock.0.store(NOON - 2 * DAY, Ordering::Relaxed);
-        assert_eq!(looked(&mut keeper, &capture), 1);
+        assert_eq!(looked(&mut maintenance, &capture), 1);
         let ack = capture.append(row(NOON)).unwrap();
         assert_eq!(ack.quarantined, 1, "what is two days ahead of the clock isn't believed");
         assert_eq!(live.rolled_at.load(Ordering::Relaxed), rolled, "nothing to roll");
         clock.0.store(NOON + 2 * DAY, Ordering::Relaxed);
-        assert_eq!(looked(&mut keeper, &capture), 0, "all dates have ended");
+        assert_eq!(looked(&mut maintenance, &capture), 0, "all dates have ended");
         assert_eq!(capture.database().table("t").unwrap().snapshot().unwrap().rows(), 2);
     }
 
@@ -440,7 +440,7 @@ mod tests {
         let never = 1 << 30;
         let settings = CaptureSettings { roll_delay_s: 0, write_down_age_s: never, ..CaptureSettings::default() };
         let (capture, clock) = with(settings);
-        let mut keeper = Keeper::new(Arc::downgrade(&capture.shared));
+        let mut maintenance = Maintenance::new(Arc::downgrade(&capture.shared));
         // 3 November 2024 in New York: from 04:00 to 05:00 of the next day in UTC.
         let (hour, begins) = (seconds(3_600), seconds(1_730_606_400));
         clock.0.store(begins + 12 * hour, Ordering::Relaxed);
@@ -452,19 +452,19 @@ mod tests {
         }
         clock.0.store(begins + 25 * hour - 1, Ordering::Relaxed);
         capture.append(row(begins + 25 * hour - 1)).unwrap();
-        assert_eq!(looked(&mut keeper, &capture), 3, "the last moment of the date");
+        assert_eq!(looked(&mut maintenance, &capture), 3, "the last moment of the date");
         clock.0.store(begins + 25 * hour, Ordering::Relaxed);
-        assert_eq!(looked(&mut keeper, &capture), 3, "rows of its last ten seconds may still come");
+        assert_eq!(looked(&mut maintenance, &capture), 3, "rows of its last ten seconds may still come");
         clock.0.fetch_add(seconds(10), Ordering::Relaxed);
-        assert_eq!(looked(&mut keeper, &capture), 0);
+        assert_eq!(looked(&mut maintenance, &capture), 0);
         assert_eq!(capture.status().tables[0].quality.late_day_rows, 0, "each came in on its date");
         let snapshot = capture.database().table("t").unwrap().snapshot().unwrap();
         assert_eq!(snapshot.partitions().len(), 1, "one date of 25 hours");
     }
 
     /// Rows in memory, and files of the earliest date.
-    fn amended(keeper: &mut Keeper, capture: &Capture) -> (u64, usize) {
-        let live = looked(keeper, capture);
+    fn amended(maintenance: &mut Maintenance, capture: &Capture) -> (u64, usize) {
+        let live = looked(maintenance, capture);
         let table = capture.database().table("t").unwrap();
         let stored = table.stored().unwrap();
         (live, stored.partitions()[0].segments.len())
@@ -473,26 +473,26 @@ mod tests {
     #[test]
     fn rows_of_a_date_that_was_rolled_amend_it_once_no_more_of_them_come() {
         let (capture, clock) = with(CaptureSettings { roll_delay_s: 60, ..CaptureSettings::default() });
-        let mut keeper = Keeper::new(Arc::downgrade(&capture.shared));
+        let mut maintenance = Maintenance::new(Arc::downgrade(&capture.shared));
         let pass = |count| clock.0.fetch_add(seconds(count), Ordering::Relaxed);
         capture.append(row(NOON - DAY)).unwrap();
         pass(60);
-        assert_eq!(amended(&mut keeper, &capture), (0, 1), "rolled");
+        assert_eq!(amended(&mut maintenance, &capture), (0, 1), "rolled");
         capture.append(row(NOON - DAY + 1)).unwrap();
         let late = |rows| wait_for_late(&capture, rows);
         late(2);
         pass(59);
-        assert_eq!(amended(&mut keeper, &capture), (1, 1), "more may come");
+        assert_eq!(amended(&mut maintenance, &capture), (1, 1), "more may come");
         capture.append(row(NOON - DAY - 1)).unwrap();
         late(3);
         pass(59);
-        assert_eq!(amended(&mut keeper, &capture), (2, 1), "one did");
+        assert_eq!(amended(&mut maintenance, &capture), (2, 1), "one did");
         pass(1);
-        assert_eq!(amended(&mut keeper, &capture), (0, 1), "joined");
+        assert_eq!(amended(&mut maintenance, &capture), (0, 1), "joined");
         assert_eq!(capture.database().table("t").unwrap().snapshot().unwrap().rows(), 3);
         let rolled = capture.live("t").unwrap().unwrap().rolled_at.load(Ordering::Relaxed);
         pass(600);
-        looked(&mut keeper, &capture);
+        looked(&mut maintenance, &capture);
         assert_eq!(capture.live("t").unwrap().unwrap().rolled_at.load(Ordering::Relaxed), rolled, "once");
         assert_eq!(capture.status().tables[0].quality.late_day_rows, 3);
     }
@@ -513,29 +513,33 @@ mod tests {
         let settings = CaptureSettings { automatic: false, ..CaptureSettings::default() };
         let (capture, recovered) = Capture::open_with(database, settings, clock.clone()).unwrap();
         assert_eq!(recovered.rows, 0);
-        let mut keeper = Keeper::new(Arc::downgrade(&capture.shared));
-        assert_eq!(amended(&mut keeper, &capture), (0, 1));
+        let mut maintenance = Maintenance::new(Arc::downgrade(&capture.shared));
+        assert_eq!(amended(&mut maintenance, &capture), (0, 1));
         assert_ne!(capture.live("t").unwrap().unwrap().rolled_at.load(Ordering::Relaxed), 0);
     }
 
     #[test]
     fn a_clock_that_was_ahead_and_is_put_back_delays_neither_rolls_nor_write_downs() {
         let (capture, clock) = with(CaptureSettings { roll_delay_s: 60, ..CaptureSettings::default() });
-        let mut keeper = Keeper::new(Arc::downgrade(&capture.shared));
+        let mut maintenance = Maintenance::new(Arc::downgrade(&capture.shared));
         clock.0.store(NOON + 400 * DAY, Ordering::Relaxed);
         capture.append(row(NOON)).unwrap();
-        looked(&mut keeper, &capture);
+        looked(&mut maintenance, &capture);
         capture.append(row(NOON + 1)).unwrap();
         clock.0.store(NOON + seconds(60), Ordering::Relaxed);
-        assert_eq!(looked(&mut keeper, &capture), 2, "they have just come in");
+        assert_eq!(looked(&mut maintenance, &capture), 2, "they have just come in");
         clock.pass(seconds(2 * 3_600 + 2));
-        assert_eq!(looked(&mut keeper, &capture), 0, "an hour ago by receive times, which lose half of what passes");
+        assert_eq!(
+            looked(&mut maintenance, &capture),
+            0,
+            "an hour ago by receive times, which lose half of what passes"
+        );
         capture.append(row(NOON + seconds(3_600))).unwrap();
-        assert_eq!(looked(&mut keeper, &capture), 1);
+        assert_eq!(looked(&mut maintenance, &capture), 1);
         clock.pass(DAY);
-        keeper.rolled.values_mut().for_each(|rolled| assert!(rolled.date < 20_000, "as the clock says today"));
-        assert_eq!(looked(&mut keeper, &capture), 0);
-        assert_eq!(keeper.rolled["t"].date, 20_000);
+        maintenance.rolled.values_mut().for_each(|rolled| assert!(rolled.date < 20_000, "as the clock says today"));
+        assert_eq!(looked(&mut maintenance, &capture), 0);
+        assert_eq!(maintenance.rolled["t"].date, 20_000);
     }
 
     #[test]
@@ -549,7 +553,7 @@ mod tests {
             day_start = "17:00"
         "#;
         let (capture, clock) = with(toml::from_str(text).unwrap());
-        let mut keeper = Keeper::new(Arc::downgrade(&capture.shared));
+        let mut maintenance = Maintenance::new(Arc::downgrade(&capture.shared));
         // Friday, 8 March 2024, 17:00 in Chicago is 23:00 in UTC; on Monday, clocks having gone forward, it is 22:00.
         let (hour, friday, monday) = (seconds(3_600), seconds(1_709_938_800), seconds(1_710_194_400));
         clock.0.store(friday - 1, Ordering::Relaxed);
@@ -557,15 +561,15 @@ mod tests {
         append(friday - 1);
         let spec = capture.spec("t").unwrap().unwrap();
         assert_eq!(spec.dates_in(), "America/Chicago from 17:00 of the day before");
-        assert_eq!(looked(&mut keeper, &capture), 1, "the last moment of Friday's date");
+        assert_eq!(looked(&mut maintenance, &capture), 1, "the last moment of Friday's date");
         clock.0.store(friday, Ordering::Relaxed);
-        assert_eq!(looked(&mut keeper, &capture), 0);
+        assert_eq!(looked(&mut maintenance, &capture), 0);
         clock.0.store(monday - 1, Ordering::Relaxed);
         append(monday - 24 * hour);
         append(monday - 1);
-        assert_eq!(looked(&mut keeper, &capture), 2, "Sunday's evening is of Monday's date");
+        assert_eq!(looked(&mut maintenance, &capture), 2, "Sunday's evening is of Monday's date");
         clock.0.store(monday, Ordering::Relaxed);
-        assert_eq!(looked(&mut keeper, &capture), 0);
+        assert_eq!(looked(&mut maintenance, &capture), 0);
         let snapshot = capture.database().table("t").unwrap().snapshot().unwrap();
         let dates: Vec<String> =
             snapshot.partitions().iter().map(|partition| splay_store::date(partition.date).to_string()).collect();
@@ -596,14 +600,14 @@ mod tests {
         }
         let zone = |table: &str| capture.spec(table).unwrap().unwrap().time_zone.clone();
         assert_eq!(["t", "u", "w"].map(zone), ["Asia/Tokyo", "America/New_York", "Europe/Zurich"]);
-        let mut keeper = Keeper::new(Arc::downgrade(&capture.shared));
+        let mut maintenance = Maintenance::new(Arc::downgrade(&capture.shared));
         let live = || ["t", "u", "w"].map(|table| capture.live(table).unwrap().unwrap().size().rows);
         // Noon in UTC is 21:00 in Tokyo, whose date ends at 15:00.
         clock.0.store(NOON + seconds(3 * 3_600 + 599), Ordering::Relaxed);
-        looked(&mut keeper, &capture);
+        looked(&mut maintenance, &capture);
         assert_eq!(live(), [1, 1, 1], "the delay of the table itself");
         clock.0.fetch_add(seconds(1), Ordering::Relaxed);
-        looked(&mut keeper, &capture);
+        looked(&mut maintenance, &capture);
         assert_eq!(live(), [0, 1, 1], "dates of the others go on");
         let wrong = CaptureSettings { time_zone: Some("Nowhere".to_owned()), ..CaptureSettings::default() };
         let database = Database::create_on(Arc::new(FaultStorage::new()), &Settings::default()).unwrap();

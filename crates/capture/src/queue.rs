@@ -75,8 +75,8 @@ impl PendingBatch {
     }
 
     /// Leaves out the rows that aren't kept.
-    pub(crate) fn keep(&mut self, is_kept: Vec<bool>) -> Result<()> {
-        let rows = filter_record_batch(&self.rows, &BooleanArray::from(is_kept))?;
+    pub(crate) fn keep(&mut self, mask: Vec<bool>) -> Result<()> {
+        let rows = filter_record_batch(&self.rows, &BooleanArray::from(mask))?;
         (self.rows, self.bytes, self.live_bytes) = encoded(&rows);
         self.times = times(&self.spec, &self.rows);
         Ok(())
@@ -94,14 +94,14 @@ fn encoded(rows: &RecordBatch) -> (RecordBatch, Vec<u8>, u64) {
 
 /// The queue.
 #[derive(Debug, Default)]
-pub(crate) struct Queue {
-    state: Mutex<QueueState>,
+pub(crate) struct BatchQueue {
+    state: Mutex<BatchQueueState>,
     filled: Condvar,
     emptied: Condvar,
 }
 
 #[derive(Default)]
-struct QueueState {
+struct BatchQueueState {
     waiting: VecDeque<Vec<PendingBatch>>,
     bytes: usize,
     /// Whether the journal's thread is at work on what it took last.
@@ -110,7 +110,7 @@ struct QueueState {
     closed: Option<Error>,
 }
 
-impl std::fmt::Debug for QueueState {
+impl std::fmt::Debug for BatchQueueState {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("QueueState")
             .field("waiting", &self.waiting.len())
@@ -128,8 +128,8 @@ fn length(together: &[PendingBatch]) -> usize {
     together.iter().map(of).sum()
 }
 
-impl Queue {
-    fn state(&self) -> MutexGuard<'_, QueueState> {
+impl BatchQueue {
+    fn state(&self) -> MutexGuard<'_, BatchQueueState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

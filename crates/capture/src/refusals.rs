@@ -1,7 +1,7 @@
 //! Refused input with its reasons: counted, the newest in memory, all of it in a log of bounded size.
 //!
 //! - The log is `.journal/rejected.log`, one JSON object per line; when full it becomes `rejected.1.log`, and a new
-//!   one begins. The keeper's thread writes it, without a sync, so no sender waits for the disk.
+//!   one begins. The maintenance thread writes it, without a sync, so no sender waits for the disk.
 //! - It is for people: rows don't depend on it.
 
 use std::borrow::Cow;
@@ -39,7 +39,7 @@ pub struct RefusedInput {
 
 /// The newest refusals.
 #[derive(Debug, Default)]
-pub(crate) struct Refusals(Mutex<RecentRefusals>);
+pub(crate) struct NewestRefusals(Mutex<RecentRefusals>);
 
 #[derive(Debug, Default)]
 struct RecentRefusals {
@@ -50,7 +50,7 @@ struct RecentRefusals {
     left_out: u64,
 }
 
-impl Refusals {
+impl NewestRefusals {
     pub(crate) fn note(&self, at: i64, way: &'static str, reason: &str, message: &[u8]) {
         let text = |bytes: &[u8], most: usize| String::from_utf8_lossy(&bytes[..bytes.len().min(most)]).into_owned();
         let (reason, sample) = (text(reason.as_bytes(), REASON_BYTES), text(message, SAMPLE_BYTES));
@@ -105,7 +105,7 @@ pub(crate) struct RefusalLog {
 
 impl RefusalLog {
     /// Writes the refusals that aren't written yet. An error is logged, and these refusals are left out of the file.
-    pub(crate) fn write(&mut self, storage: &dyn Storage, refusals: &Refusals) {
+    pub(crate) fn write(&mut self, storage: &dyn Storage, refusals: &NewestRefusals) {
         let lines = refusals.lines();
         if lines.is_empty() {
             return;
@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn the_log_goes_on_behind_a_line_that_was_cut_and_has_what_memory_forgot() {
-        let (storage, refusals) = (storage(), Refusals::default());
+        let (storage, refusals) = (storage(), NewestRefusals::default());
         assert_eq!(reasons(&storage), [""; 0]);
         let mut log = RefusalLog::default();
         log.write(&storage, &refusals);
@@ -215,7 +215,7 @@ mod tests {
 
     #[test]
     fn the_log_is_bounded_and_says_what_it_left_out() {
-        let (storage, refusals) = (storage(), Refusals::default());
+        let (storage, refusals) = (storage(), NewestRefusals::default());
         let mut log = RefusalLog::default();
         (0..NEWEST_MAX + 3).for_each(|_| refusals.note(7, "line", "first", b""));
         log.write(&storage, &refusals);
@@ -232,7 +232,7 @@ mod tests {
 
     #[test]
     fn a_log_that_fails_is_passed_over_and_begins_again() {
-        let (storage, refusals) = (storage(), Refusals::default());
+        let (storage, refusals) = (storage(), NewestRefusals::default());
         let mut log = RefusalLog::default();
         storage.capacity(Some(10));
         refusals.note(7, "line", "lost", b"");

@@ -15,7 +15,7 @@ use splay_store::{Bounds, SegmentRows, Selection, TableSnapshot, TableSpec};
 use crate::capture::Capture;
 use crate::codec;
 use crate::error::{Error, Result};
-use crate::journal::Cursor;
+use crate::journal::JournalCursor;
 use crate::subscribers::{SubscriberQueue, Subscribers};
 use crate::subscription_filter::SubscriptionFilter;
 
@@ -124,7 +124,7 @@ pub struct Subscriber {
 enum CatchUpSource {
     Nothing,
     Snapshot(SnapshotParts),
-    Journal(Cursor),
+    Journal(JournalCursor),
 }
 
 /// A snapshot on its way: one piece of it is held at a time.
@@ -299,7 +299,11 @@ impl Subscriber {
 }
 
 /// The next batch of a table in the journal. An error for missing batches names the table.
-fn next_in_journal(cursor: &mut Cursor, table: &Arc<str>, after: u64) -> Result<Option<crate::journal::JournalBatch>> {
+fn next_in_journal(
+    cursor: &mut JournalCursor,
+    table: &Arc<str>,
+    after: u64,
+) -> Result<Option<crate::journal::JournalBatch>> {
     cursor.next(|name| name.eq_ignore_ascii_case(table)).map_err(|error| match error {
         Error::Gone { oldest, .. } => Error::Gone { table: table.to_string(), after, oldest },
         other => other,

@@ -57,11 +57,11 @@ impl SubscriptionFilter {
                 let column = rows.column(position).as_dictionary::<Int32Type>();
                 let texts = column.values().as_string::<i32>();
                 let selected_codes: Vec<bool> = texts.iter().map(|t| t.is_some_and(|t| symbols.contains(t))).collect();
-                let is_wanted = |row: usize| {
+                let passes = |row: usize| {
                     column.is_valid(row)
                         && usize::try_from(column.keys().value(row)).is_ok_and(|key| selected_codes[key])
                 };
-                let mask: BooleanArray = (0..column.len()).map(|row| Some(is_wanted(row))).collect();
+                let mask: BooleanArray = (0..column.len()).map(|row| Some(passes(row))).collect();
                 compact(&filter_record_batch(&rows, &mask)?)
             }
             _ => rows,

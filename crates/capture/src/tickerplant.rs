@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::journal::{JournalWriter, Producers, RowsToWrite};
 use crate::live::Tail;
 use crate::measure::UnsyncedBatches;
-use crate::queue::{AckCallback, PendingBatch, Queue};
+use crate::queue::{AckCallback, BatchQueue, PendingBatch};
 use crate::receipt::Receipt;
 use crate::replica::Replicas;
 use crate::retransmit_guard::RetransmitGuard;
@@ -31,7 +31,7 @@ const FOLLOWED_SYNC_INTERVAL: Duration = Duration::from_millis(10);
 
 /// The state of the journal's thread.
 pub(crate) struct Tickerplant {
-    pub(crate) queue: Arc<Queue>,
+    pub(crate) queue: Arc<BatchQueue>,
     pub(crate) journal: Arc<Mutex<JournalWriter>>,
     pub(crate) counters: Arc<Counters>,
     pub(crate) subscribers: Arc<Subscribers>,

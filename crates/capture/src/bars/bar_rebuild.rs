@@ -71,6 +71,6 @@ fn mask(spec: &TableSpec, rows: &RecordBatch, is_without: bool, from: i64, to: i
     let times = rows.column(spec.time_position()).as_primitive::<TimestampNanosecondType>();
     let symbols = spec.symbol_position().map(|at| rows.column(at).as_dictionary::<Int32Type>());
     let is_of_symbol = |row: usize| !is_without || symbols.is_none_or(|symbols| symbols.is_null(row));
-    let is_wanted = |row: usize| (from..to).contains(&times.value(row)) && is_of_symbol(row);
-    (0..rows.num_rows()).map(|row| Some(is_wanted(row))).collect()
+    let is_selected = |row: usize| (from..to).contains(&times.value(row)) && is_of_symbol(row);
+    (0..rows.num_rows()).map(|row| Some(is_selected(row))).collect()
 }

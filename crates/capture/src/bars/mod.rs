@@ -18,7 +18,7 @@ use splay_store::{Dates, TableSpec};
 
 use self::bar::{Bar, BarLayout, PublishedBar};
 pub use self::bar_rebuild::{BarRows, StoredBarRows};
-use self::values::{Columns, Values};
+use self::values::{BarColumns, BarValues};
 use crate::error::{Error, Result};
 use crate::subscribe::{Update, UpdateKind};
 
@@ -56,15 +56,15 @@ struct SymbolBars {
 pub struct Bars {
     request: BarsRequest,
     table: Arc<str>,
-    columns: Columns,
+    columns: BarColumns,
     layout: BarLayout,
     rows: Option<Box<dyn BarRows>>,
     dates: Dates,
     /// Bars that begin on this date or later are known from their first row on; if not, rows have to be read again.
-    known_from: i32,
+    complete_from: i32,
     symbols: Vec<SymbolBars>,
     places: HashMap<Option<Arc<str>>, usize>,
-    held_count: usize,
+    bar_count: usize,
     /// Ends of buckets with bars that aren't final, and the symbols that have them.
     open: BTreeMap<i64, BTreeSet<usize>>,
     /// Bars that changed: symbol and bucket.
@@ -133,7 +133,7 @@ impl Bars {
         tells_snapshot: bool,
     ) -> Result<Bars> {
         request.validate(spec)?;
-        let columns = Columns::new(spec, &request);
+        let columns = BarColumns::new(spec, &request);
         let size = columns.size.as_ref().and_then(|size| spec.position(size));
         Ok(Bars {
             table: Arc::from(spec.name.as_str()),
@@ -142,10 +142,10 @@ impl Bars {
             request,
             rows,
             dates: spec.dates()?,
-            known_from: i32::MIN,
+            complete_from: i32::MIN,
             symbols: Vec::new(),
             places: HashMap::new(),
-            held_count: 0,
+            bar_count: 0,
             open: BTreeMap::new(),
             changed: Vec::new(),
             ahead: Vec::new(),
@@ -203,14 +203,14 @@ impl Bars {
         (self.symbols, self.places) = (Vec::new(), HashMap::new());
         (self.changed, self.ahead, self.pending_bars) = (Vec::new(), Vec::new(), Vec::new());
         self.open = BTreeMap::new();
-        (self.held_count, self.latest, self.final_up_to, self.known_from) = (0, i64::MIN, i64::MIN, i32::MIN);
+        (self.bar_count, self.latest, self.final_up_to, self.complete_from) = (0, i64::MIN, i64::MIN, i32::MIN);
         self.is_begun = false;
     }
 
     /// Adds the rows of an update to their bars.
     fn fold(&mut self, update: &Update) -> Result<()> {
         let in_snapshot = matches!(update.kind, UpdateKind::Snapshot { .. });
-        let values = Values::of(&self.columns, &update.rows)?;
+        let values = BarValues::of(&self.columns, &update.rows)?;
         // The place of each text of the dictionary, filled at its first row. The last entry is the place of rows without a symbol.
         let mut places: Vec<Option<usize>> = vec![None; values.texts() + 1];
         for row in 0..update.rows.num_rows() {
@@ -221,7 +221,7 @@ impl Bars {
             self.latest = self.latest.max(time);
             if !self.symbols[place].bars.contains_key(&bucket) {
                 if in_snapshot {
-                    self.known_from = self.known_from.max(self.dates.of(time));
+                    self.complete_from = self.complete_from.max(self.dates.of(time));
                     self.close_before(place, time, update.sequence);
                 }
                 self.begin(place, bucket, in_snapshot)?;
@@ -260,12 +260,12 @@ impl Bars {
 
     /// Begins a bar; of rows that came before, if there may be some that aren't known.
     fn begin(&mut self, place: usize, bucket: i64, in_snapshot: bool) -> Result<()> {
-        if self.held_count >= BARS_MAX {
+        if self.bar_count >= BARS_MAX {
             let reason =
                 format!("more than {BARS_MAX} bars would have to be held; ask for wider ones or fewer symbols");
             return Err(Error::rejected(&self.table, reason));
         }
-        let is_unknown = self.is_final(bucket, self.final_up_to) || self.dates.of(bucket) < self.known_from;
+        let is_unknown = self.is_final(bucket, self.final_up_to) || self.dates.of(bucket) < self.complete_from;
         let mut bar = Bar::default();
         if let Some(rows) = &self.rows
             && is_unknown
@@ -273,7 +273,7 @@ impl Bars {
             let end = bucket.saturating_add(self.request.every_ns);
             let (through, batches) = rows.rows(self.symbols[place].symbol.as_deref(), bucket, end)?;
             for batch in batches {
-                let values = Values::of(&self.columns, &batch)?;
+                let values = BarValues::of(&self.columns, &batch)?;
                 for row in 0..batch.num_rows() {
                     bar.add(values.times[row], values.price(row), values.size(row));
                 }
@@ -282,7 +282,7 @@ impl Bars {
             self.changed.push((place, bucket));
         }
         self.symbols[place].bars.insert(bucket, bar);
-        self.held_count += 1;
+        self.bar_count += 1;
         if !in_snapshot {
             self.open.entry(bucket).or_default().insert(place);
         }
@@ -303,7 +303,7 @@ impl Bars {
             bar.is_final = true;
             self.pending_bars.push(PublishedBar { symbol: self.symbols[place].symbol.clone(), bucket, bar });
             self.symbols[place].bars.remove(&bucket);
-            self.held_count -= 1;
+            self.bar_count -= 1;
         }
     }
 
@@ -312,7 +312,7 @@ impl Bars {
         if self.latest == i64::MIN
             && let Some(rows) = &self.rows
         {
-            self.known_from = rows.newest_date()?;
+            self.complete_from = rows.newest_date()?;
         }
         for (place, symbol) in self.symbols.iter().enumerate() {
             for bucket in symbol.bars.keys() {
@@ -364,7 +364,7 @@ impl Bars {
             if bars.get(&bucket).is_some_and(|bar| bar.through > sequence) {
                 self.ahead.push((place, bucket));
             } else if bars.remove(&bucket).is_some() {
-                self.held_count -= 1;
+                self.bar_count -= 1;
             }
         }
     }

@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 
 /// Names of the columns, as the table has them.
 #[derive(Debug, Clone)]
-pub(super) struct Columns {
+pub(super) struct BarColumns {
     table: String,
     time: String,
     symbol: Option<String>,
@@ -22,13 +22,13 @@ pub(super) struct Columns {
     pub(super) size: Option<String>,
 }
 
-impl Columns {
+impl BarColumns {
     /// The columns of a request, which has been checked against the table.
-    pub(super) fn new(spec: &TableSpec, request: &BarsRequest) -> Columns {
+    pub(super) fn new(spec: &TableSpec, request: &BarsRequest) -> BarColumns {
         let named =
             |name: &String| spec.position(name).map_or_else(|| name.clone(), |at| spec.columns[at].name.clone());
         let (price, size) = (named(&request.price), request.size.as_ref().map(named));
-        Columns { table: spec.name.clone(), time: spec.time.clone(), symbol: spec.symbol.clone(), price, size }
+        BarColumns { table: spec.name.clone(), time: spec.time.clone(), symbol: spec.symbol.clone(), price, size }
     }
 }
 
@@ -40,15 +40,15 @@ enum Sizes {
 }
 
 /// The values of some rows.
-pub(super) struct Values {
+pub(super) struct BarValues {
     pub(super) times: ScalarBuffer<i64>,
     symbols: Option<(Int32Array, StringArray)>,
     prices: Float64Array,
     sizes: Option<Sizes>,
 }
 
-impl Values {
-    pub(super) fn of(columns: &Columns, rows: &RecordBatch) -> Result<Values> {
+impl BarValues {
+    pub(super) fn of(columns: &BarColumns, rows: &RecordBatch) -> Result<BarValues> {
         let column = |name: &str| -> Result<&ArrayRef> {
             let position = rows.schema_ref().fields().iter().position(|field| field.name().eq_ignore_ascii_case(name));
             let missing = || Error::rejected(&columns.table, format!("its updates lack the column {name:?}"));
@@ -58,7 +58,7 @@ impl Values {
             let symbols = symbols.as_dictionary::<Int32Type>();
             (symbols.keys().clone(), symbols.values().as_string::<i32>().clone())
         });
-        Ok(Values {
+        Ok(BarValues {
             times: column(&columns.time)?.as_primitive::<TimestampNanosecondType>().values().clone(),
             symbols,
             prices: cast(column(&columns.price)?, &DataType::Float64)?.as_primitive::<Float64Type>().clone(),

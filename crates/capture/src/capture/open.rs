@@ -7,7 +7,7 @@ use std::time::Duration;
 use splay_store::{Database, WriteDownPosition};
 
 use super::Capture;
-use crate::calendar::Calendars;
+use crate::calendar::TableCalendars;
 use crate::capture_state::CaptureState;
 use crate::captured_rows::CapturedTables;
 use crate::clock::{Clock, SystemClock, seconds};
@@ -16,16 +16,17 @@ use crate::dedupe_rules::DedupeRules;
 use crate::disk::Disk;
 use crate::error::{Error, Result};
 use crate::journal::{self, JournalWriter};
+use crate::layer_compaction;
+use crate::maintenance::Maintenance;
 use crate::measure::{Meters, UnsyncedBatches};
 use crate::receipt::Receipt;
 use crate::recovery::Recovery;
-use crate::refusals::Refusals;
+use crate::refusals::NewestRefusals;
 use crate::replica::{ReplicaState, Replicas, Role};
 use crate::settings::CaptureSettings;
 use crate::status::RecoveryStatus;
 use crate::stored_tables::captured_of;
 use crate::tickerplant::Tickerplant;
-use crate::{keeper, organiser};
 
 /// Numbers that a start leaves out: more than there are batches between two syncs. So many starts fit in a number that every format
 /// keeps exactly: two million in 53 bits.
@@ -63,7 +64,7 @@ impl Capture {
             return Err(Error::Following { leader: state.leader.clone().unwrap_or_default() });
         }
         let disk = Arc::new(Disk::open(Arc::clone(&storage), &settings)?);
-        let calendars = Calendars::new(&settings)?;
+        let calendars = TableCalendars::new(&settings)?;
         let dedupe = Arc::new(DedupeRules::new(&settings)?);
         dedupe.check_tables(&database)?;
         let meters = Meters::new(&settings.quality, calendars.clone());
@@ -117,15 +118,15 @@ impl Capture {
             journal: Arc::new(Mutex::new(writer)),
             counters: Arc::default(),
             subscribers: Arc::default(),
-            refusals: Refusals::default(),
+            refusals: NewestRefusals::default(),
             disk,
             changing: Mutex::new(()),
             naming: RwLock::new(()),
             numbers_left_out: first_unused..next_sequence,
             losses,
             failed: Mutex::new(None),
-            keeper: Arc::default(),
-            organiser: Arc::default(),
+            maintenance: Arc::default(),
+            layer_compaction: Arc::default(),
             threads: Mutex::default(),
             settings,
             followed: Mutex::default(),
@@ -135,7 +136,7 @@ impl Capture {
         });
         shared.counters.sequence.set(next_sequence - 1);
         let capture = Capture { shared };
-        // The keeper rolls those, too, of which no row came back.
+        // The maintenance thread rolls those, too, of which no row came back.
         for (table, _) in captured {
             capture.live(&table)?;
         }
@@ -172,7 +173,7 @@ impl Capture {
             dedupe,
             replicas: Arc::clone(&shared.replicas),
         };
-        let keeper = keeper::Keeper::new(Arc::downgrade(shared));
+        let maintenance = Maintenance::new(Arc::downgrade(shared));
         shared.database.capture(Some(Arc::new(CapturedTables(Arc::downgrade(shared)))));
         let spawn = |name: &str, work: Box<dyn FnOnce() + Send>| {
             std::thread::Builder::new()
@@ -180,12 +181,13 @@ impl Capture {
                 .spawn(work)
                 .map_err(|error| Error::Failed { reason: format!("no thread for {name}: {error}") })
         };
-        let (keeper_signal, organiser_signal) = (Arc::clone(&shared.keeper), Arc::clone(&shared.organiser));
+        let (maintenance_signal, compaction_signal) =
+            (Arc::clone(&shared.maintenance), Arc::clone(&shared.layer_compaction));
         let weak = Arc::downgrade(shared);
         let threads = vec![
             spawn("journal", Box::new(move || plant.run()))?,
-            spawn("keeper", Box::new(move || keeper.run(&keeper_signal)))?,
-            spawn("organiser", Box::new(move || organiser::run(&weak, &organiser_signal)))?,
+            spawn("maintenance", Box::new(move || maintenance.run(&maintenance_signal)))?,
+            spawn("compaction", Box::new(move || layer_compaction::run(&weak, &compaction_signal)))?,
         ];
         *shared.threads.lock().unwrap_or_else(PoisonError::into_inner) = threads;
         Ok(())

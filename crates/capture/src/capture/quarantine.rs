@@ -17,35 +17,35 @@ use crate::live::{LiveTable, times};
 impl Capture {
     /// The quarantine of a table, which counts as a new table if it is made.
     pub(super) fn quarantine(&self, spec: &TableSpec, new_tables: &mut usize) -> Result<Arc<LiveTable>> {
-        let mut wished = spec.clone();
+        let mut quarantine = spec.clone();
         loop {
-            wished.name.push_str(QUARANTINE);
-            match self.live(&wished.name)? {
-                Some(live) if self.fits(&live, &wished)? => return Ok(live),
+            quarantine.name.push_str(QUARANTINE);
+            match self.live(&quarantine.name)? {
+                Some(live) if self.fits(&live, &quarantine)? => return Ok(live),
                 Some(_) => {}
-                None if self.shared.database.view(&wished.name)?.is_some() => {}
+                None if self.shared.database.view(&quarantine.name)?.is_some() => {}
                 None => {
                     *new_tables += 1;
-                    self.shared.check_new_tables(&wished.name, *new_tables)?;
-                    return self.create(&wished);
+                    self.shared.check_new_tables(&quarantine.name, *new_tables)?;
+                    return self.create(&quarantine);
                 }
             }
         }
     }
 
-    /// Whether a table can be the quarantine that is wished for. It gets the columns that it lacks.
-    fn fits(&self, live: &LiveTable, wished: &TableSpec) -> Result<bool> {
+    /// Whether a table can be this quarantine. It gets the columns that it lacks.
+    fn fits(&self, live: &LiveTable, quarantine: &TableSpec) -> Result<bool> {
         let table = live.spec();
-        if table.columns == wished.columns && may_fit(&table, wished) {
+        if table.columns == quarantine.columns && may_fit(&table, quarantine) {
             return Ok(true);
         }
         let _changing = self.shared.changing.lock().unwrap_or_else(PoisonError::into_inner);
         live.refresh_spec()?;
         let table = live.spec();
-        if !may_fit(&table, wished) {
+        if !may_fit(&table, quarantine) {
             return Ok(false);
         }
-        let lacked = wished.columns.iter().filter(|column| table.position(&column.name).is_none());
+        let lacked = quarantine.columns.iter().filter(|column| table.position(&column.name).is_none());
         // Without former names: the quarantine may have a column of one of them.
         let lacked: Vec<ColumnSpec> =
             lacked.map(|column| ColumnSpec::new(&column.name, column.column_type.clone())).collect();
@@ -57,10 +57,10 @@ impl Capture {
     }
 }
 
-/// Whether a table has the columns that are wished for in their types, or may get them.
-fn may_fit(table: &TableSpec, wished: &TableSpec) -> bool {
+/// Whether a table has the columns of a quarantine in their types, or may get them.
+fn may_fit(table: &TableSpec, quarantine: &TableSpec) -> bool {
     let same = |one: &str, other: &str| one.eq_ignore_ascii_case(other);
-    let has_symbol = match (&table.symbol, &wished.symbol) {
+    let has_symbol = match (&table.symbol, &quarantine.symbol) {
         (Some(one), Some(other)) => same(one, other),
         (one, other) => one.is_none() && other.is_none(),
     };
@@ -68,7 +68,10 @@ fn may_fit(table: &TableSpec, wished: &TableSpec) -> bool {
         Some(position) => table.columns[position].column_type == column.column_type,
         None => !table.dropped.iter().any(|dropped| same(dropped, &column.name)),
     };
-    table.reference.is_none() && same(&table.time, &wished.time) && has_symbol && wished.columns.iter().all(may_have)
+    table.reference.is_none()
+        && same(&table.time, &quarantine.time)
+        && has_symbol
+        && quarantine.columns.iter().all(may_have)
 }
 
 /// Rows up to a time, and those behind it if there are any.

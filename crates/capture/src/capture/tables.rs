@@ -17,7 +17,7 @@ use crate::table_options::TableOptions;
 impl Capture {
     /// The tables of appends, which stand table by table: made or given columns if need be, each by one commit. Also gives how many
     /// were made.
-    pub(super) fn lives_for(&self, appends: &[Append]) -> Result<(Vec<Arc<LiveTable>>, usize)> {
+    pub(super) fn live_tables_for(&self, appends: &[Append]) -> Result<(Vec<Arc<LiveTable>>, usize)> {
         let shared = &self.shared;
         let mut plans = Vec::new();
         for of_table in appends.chunk_by(|one, other| one.table.to_lowercase() == other.table.to_lowercase()) {
@@ -25,24 +25,24 @@ impl Capture {
         }
         let made = plans.iter().filter(|(_, plan)| matches!(plan.table, TableTarget::New(_))).count();
         shared.check_new_tables(&appends[0].table, made)?;
-        let widened = plans.iter().filter(|(_, plan)| matches!(plan.table, TableTarget::Known(_)));
+        let widened = plans.iter().filter(|(_, plan)| matches!(plan.table, TableTarget::Existing(_)));
         shared.check_new_columns(&appends[0].table, widened.map(|(_, plan)| plan.lacked).sum())?;
         // A refused message must make neither a table nor a column.
         if plans.iter().any(|(_, plan)| plan.lacked > 0) {
             plans.iter().try_for_each(|(of_table, plan)| self.refuse_unfit(of_table, plan))?;
         }
-        let mut lives = Vec::with_capacity(appends.len());
+        let mut live_tables = Vec::with_capacity(appends.len());
         for (of_table, plan) in plans {
             let live = match plan.table {
-                TableTarget::Known(live) => live,
+                TableTarget::Existing(live) => live,
                 TableTarget::New(spec) => self.create(&shared.calendars.of(&spec.name).placed(spec))?,
             };
             if plan.lacked > 0 {
                 self.widen(&live, of_table)?;
             }
-            lives.extend(of_table.iter().map(|_| Arc::clone(&live)));
+            live_tables.extend(of_table.iter().map(|_| Arc::clone(&live)));
         }
-        Ok((lives, made))
+        Ok((live_tables, made))
     }
 
     /// Determines the changes that a table needs before it can take these rows.
@@ -64,8 +64,8 @@ impl Capture {
             if lacked > 0 {
                 shared.check_columns(&spec.name, spec.columns.len() + lacked)?;
             }
-            shared.dedupe.check_known(&spec)?;
-            return Ok(TablePlan { table: TableTarget::Known(live), lacked });
+            shared.dedupe.check_existing(&spec)?;
+            return Ok(TablePlan { table: TableTarget::Existing(live), lacked });
         }
         if !shared.settings.create_tables || first.must_exist {
             return Err(Error::NoSuchTable { table: first.table.clone() });
@@ -87,7 +87,7 @@ impl Capture {
     /// Refuses rows that don't fit the table, the columns that they add included.
     fn refuse_unfit(&self, appends: &[Append], plan: &TablePlan) -> Result<()> {
         let spec = match &plan.table {
-            TableTarget::Known(live) => {
+            TableTarget::Existing(live) => {
                 let mut spec = TableSpec::clone(&live.spec());
                 let lacked = lacked(&spec, appends)?;
                 spec.columns.extend(lacked);
@@ -177,6 +177,6 @@ struct TablePlan {
 /// An existing table, or one to create.
 #[expect(clippy::large_enum_variant, reason = "one for each table of a message")]
 enum TableTarget {
-    Known(Arc<LiveTable>),
+    Existing(Arc<LiveTable>),
     New(TableSpec),
 }

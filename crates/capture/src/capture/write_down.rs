@@ -2,7 +2,7 @@
 
 use super::Capture;
 use crate::error::{Error, Result};
-use crate::keeper::{RollReport, roll_table, today};
+use crate::maintenance::{RollReport, roll_table, today};
 use crate::write_down::{WriteDownReport, WriteDownScope, write_down};
 
 impl Capture {

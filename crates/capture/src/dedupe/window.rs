@@ -177,17 +177,17 @@ impl DedupeWindow {
     }
 
     fn is_new(&mut self, key: Option<&RowDigest>, time: i64) -> bool {
-        let is_known = key.is_some_and(|key| self.is_known(key, time));
-        if is_known {
+        let is_duplicate = key.is_some_and(|key| self.contains(key, time));
+        if is_duplicate {
             self.group.duplicates += 1;
         } else {
             self.group.latest = self.group.latest.max(time);
         }
-        !is_known
+        !is_duplicate
     }
 
     /// Whether a row from the start of the window on has the key. If none has, this one has it from here on.
-    fn is_known(&mut self, key: &RowDigest, time: i64) -> bool {
+    fn contains(&mut self, key: &RowDigest, time: i64) -> bool {
         let group = &mut self.group;
         if time < group.from {
             group.uncompared += 1;

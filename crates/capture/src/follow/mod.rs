@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use splay_store::{Database, FollowedRows, Table, TableSnapshot, WriteDownPosition};
 
 use crate::error::Result;
-use crate::journal::{News, Stands, TailReader};
+use crate::journal::{JournalEntry, TailRead, TailReader};
 use crate::live::into_store;
 use crate::stored_tables::captured_of;
 use table::PendingRows;
@@ -49,12 +49,12 @@ impl Default for FollowSettings {
 /// whole journal.
 pub fn follow(database: &Database, settings: FollowSettings) {
     let state = FollowState { journal: TailReader::new(database.raw_storage()), tables: HashMap::new(), forgotten: 0 };
-    database.follow(Some(Arc::new(Follower { settings, state: Mutex::new(state) })));
+    database.follow(Some(Arc::new(JournalFollower { settings, state: Mutex::new(state) })));
 }
 
 /// Follows a journal that another process writes: position, and rows that are in no file yet.
 #[derive(Debug)]
-struct Follower {
+struct JournalFollower {
     settings: FollowSettings,
     state: Mutex<FollowState>,
 }
@@ -68,7 +68,7 @@ struct FollowState {
     forgotten: u64,
 }
 
-impl FollowedRows for Follower {
+impl FollowedRows for JournalFollower {
     fn over(
         &self,
         table: &Table,
@@ -102,11 +102,11 @@ impl FollowState {
             })
         };
         let looked = self.journal.look(has_captured, &mut |news| match news {
-            News::Batch(batch) => {
+            TailRead::Batch(batch) => {
                 is_new = true;
                 note(tables, &mut seen, database, batch);
             }
-            News::Forgotten(file) => {
+            TailRead::Forgotten(file) => {
                 is_new = true;
                 *forgotten += 1;
                 tables.values_mut().for_each(|table| table.forget(file));
@@ -158,7 +158,7 @@ fn note(
     tables: &mut HashMap<String, PendingRows>,
     seen: &mut HashMap<String, WriteDownPosition>,
     database: &Database,
-    batch: Stands,
+    batch: JournalEntry,
 ) {
     let name = batch.spec.name.to_lowercase();
     let has = stored(seen, database, &name);

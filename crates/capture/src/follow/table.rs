@@ -8,7 +8,7 @@ use splay_store::{ColumnSpec, TableSnapshot, TableSpec, WriteDownPosition};
 
 use crate::conform::under_former_names;
 use crate::error::Result;
-use crate::journal::{Stands, TailReader};
+use crate::journal::{JournalEntry, TailReader};
 use crate::live::layers::{self, Layers, SegmentsByDate};
 use crate::live::times;
 use crate::live::{RECOVERED_ROWS_MAX, Tail};
@@ -21,7 +21,7 @@ const NUMBER_BITS: u32 = 53;
 #[derive(Debug, Default)]
 pub(super) struct PendingRows {
     /// In their order.
-    batches: Vec<Stands>,
+    batches: Vec<JournalEntry>,
     /// The position of the files among these batches.
     captured: WriteDownPosition,
     /// Their rows, of the first ones.
@@ -42,7 +42,7 @@ struct FollowedSegments {
 }
 
 impl PendingRows {
-    pub(super) fn push(&mut self, batch: Stands) {
+    pub(super) fn push(&mut self, batch: JournalEntry) {
         self.batches.push(batch);
     }
 
@@ -144,7 +144,7 @@ impl PendingRows {
 }
 
 /// Batches of one layout as one, under the number of the last.
-fn tail(last: &Stands, batches: &[RecordBatch]) -> Result<Tail> {
+fn tail(last: &JournalEntry, batches: &[RecordBatch]) -> Result<Tail> {
     let rows = match batches {
         [one] => one.clone(),
         several => concat_batches(&several[0].schema(), several)?,

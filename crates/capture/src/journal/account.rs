@@ -7,7 +7,7 @@ use splay_store::storage::Storage;
 
 use super::loss::{DAMAGED, JournalLoss, LossKind};
 use super::reader::{FileContext, FileHead, FileRepair, JournalContent, SavedBytes};
-use super::scan::{Damage, FilePart, JournalScan};
+use super::scan::{DamagedBytes, FilePart, JournalScan};
 use super::{FOLDER, JournalFile, name};
 
 /// Losses of one file that are reported separately. Further ones are reported together with the last.
@@ -78,7 +78,7 @@ impl JournalContent {
     }
 
     /// Tells of damage with sound frames behind it.
-    pub(super) fn tell_damage(&mut self, of_file: &FileContext<'_>, file: &mut JournalFile, damage: Damage) {
+    pub(super) fn tell_damage(&mut self, of_file: &FileContext<'_>, file: &mut JournalFile, damage: DamagedBytes) {
         let mut loss = JournalLoss::new(LossKind::Damaged, (file.number, file.number));
         loss.bytes = (damage.range.start as u64, damage.range.end as u64);
         loss.sequences = last_of(&damage.sequences).map(|last| (damage.sequences.start, Some(last)));

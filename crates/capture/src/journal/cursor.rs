@@ -13,17 +13,17 @@ use splay_store::storage::Storage;
 use super::format::{self, HEADER_BYTES};
 use super::frame_cursor::{FrameCursor, FrameStep};
 use super::reader::{JournalBatch, batch, damaged, numbers};
-use super::scan::Damage;
+use super::scan::DamagedBytes;
 use super::{JournalFile, path};
 use crate::error::{Error, Result};
 
 /// A place in the journal.
 #[derive(Debug)]
-pub(crate) struct Cursor {
+pub(crate) struct JournalCursor {
     storage: Arc<dyn Storage>,
     /// Files to come.
-    files: VecDeque<Extent>,
-    open: Option<Open>,
+    files: VecDeque<FileExtent>,
+    open: Option<OpenJournalFile>,
     /// Whole batches that come next.
     ready: VecDeque<JournalBatch>,
     /// Batches behind this number are wanted.
@@ -32,7 +32,7 @@ pub(crate) struct Cursor {
 
 /// The part of a file that is to be read.
 #[derive(Debug)]
-struct Extent {
+struct FileExtent {
     number: u64,
     /// Its whole frames, if that is known; else all up to where the first stands that isn't whole.
     bytes: Option<u64>,
@@ -41,28 +41,28 @@ struct Extent {
     /// Whether batches are lost before it.
     is_behind_loss: bool,
     /// The damaged ranges that the start skipped.
-    damage: VecDeque<Damage>,
+    damage: VecDeque<DamagedBytes>,
     is_last: bool,
 }
 
 /// A file that is being read.
 #[derive(Debug)]
-struct Open {
+struct OpenJournalFile {
     path: String,
     bytes: Bytes,
     walk: FrameCursor,
     may_be_torn: bool,
-    damage: VecDeque<Damage>,
+    damage: VecDeque<DamagedBytes>,
     joined: Vec<JournalBatch>,
 }
 
-impl Cursor {
+impl JournalCursor {
     /// Reads the batches after a number from files that this process writes, up to their present end.
-    pub(crate) fn new(storage: Arc<dyn Storage>, files: &[JournalFile], after: u64) -> Cursor {
+    pub(crate) fn new(storage: Arc<dyn Storage>, files: &[JournalFile], after: u64) -> JournalCursor {
         // Files whose successor begins at or before the first wanted batch have none of them.
         let skipped = files.windows(2).take_while(|pair| pair[1].first <= after.saturating_add(1)).count();
         let remaining = &files[skipped..];
-        let extent = |(place, file): (usize, &JournalFile)| Extent {
+        let extent = |(place, file): (usize, &JournalFile)| FileExtent {
             number: file.number,
             bytes: Some(file.bytes),
             first: Some(file.first),
@@ -71,18 +71,18 @@ impl Cursor {
             is_last: place + 1 == remaining.len(),
         };
         let files = remaining.iter().enumerate().map(extent).collect();
-        Cursor { storage, files, open: None, ready: VecDeque::new(), after }
+        JournalCursor { storage, files, open: None, ready: VecDeque::new(), after }
     }
 
     /// Batches behind a number, in files that perhaps another process writes. Also gives the first number that they may hold.
-    pub(crate) fn over_all(storage: Arc<dyn Storage>, after: u64) -> Result<(Cursor, u64)> {
+    pub(crate) fn over_all(storage: Arc<dyn Storage>, after: u64) -> Result<(JournalCursor, u64)> {
         let numbers = numbers(storage.as_ref())?;
         let mut first = 0;
         if let Some(oldest) = numbers.first() {
             let header = storage.read_at(&path(*oldest), 0, HEADER_BYTES)?;
             first = format::parse_header(&header).map_or(0, |(_, _, first)| first);
         }
-        let extent = |(place, number): (usize, &u64)| Extent {
+        let extent = |(place, number): (usize, &u64)| FileExtent {
             number: *number,
             bytes: None,
             first: None,
@@ -91,7 +91,7 @@ impl Cursor {
             is_last: place + 1 == numbers.len(),
         };
         let files = numbers.iter().enumerate().map(extent).collect();
-        Ok((Cursor { storage, files, open: None, ready: VecDeque::new(), after }, first))
+        Ok((JournalCursor { storage, files, open: None, ready: VecDeque::new(), after }, first))
     }
 
     /// The next batch of a table that is wanted; `None` at the end.
@@ -114,7 +114,7 @@ impl Cursor {
         }
     }
 
-    fn begin(&self, file: Extent) -> Result<Open> {
+    fn begin(&self, file: FileExtent) -> Result<OpenJournalFile> {
         let path = path(file.number);
         let read = match file.bytes {
             Some(bytes) if file.is_last => {
@@ -155,11 +155,11 @@ impl Cursor {
             ));
         }
         let damage = file.damage;
-        Ok(Open { path, bytes, walk: FrameCursor::new(first), may_be_torn, damage, joined: Vec::new() })
+        Ok(OpenJournalFile { path, bytes, walk: FrameCursor::new(first), may_be_torn, damage, joined: Vec::new() })
     }
 }
 
-impl Open {
+impl OpenJournalFile {
     /// Reads a frame; false at the end of the file.
     fn step(
         &mut self,
@@ -204,7 +204,7 @@ pub(crate) fn read(
     after: u64,
     mut take: impl FnMut(JournalBatch) -> Result<()>,
 ) -> Result<()> {
-    let mut cursor = Cursor::new(storage, files, after);
+    let mut cursor = JournalCursor::new(storage, files, after);
     while let Some(batch) = cursor.next(|_| true)? {
         take(batch)?;
     }

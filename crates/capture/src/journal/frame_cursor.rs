@@ -56,7 +56,7 @@ impl FrameCursor {
         self.has_producers
     }
 
-    /// The tables of layouts that were described or learnt.
+    /// The tables of layouts that were described there or found earlier.
     pub(super) fn layouts(&self) -> &HashMap<u32, Arc<TableSpec>> {
         &self.layouts
     }

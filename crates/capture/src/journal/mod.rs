@@ -37,7 +37,7 @@ use std::collections::HashMap;
 
 pub(crate) use catalog::{Catalog, CatalogContent, pack, replace, unpack};
 pub(crate) use copy::{CopiedBytes, copy, each_batch, is_stored, others};
-pub(crate) use cursor::Cursor;
+pub(crate) use cursor::JournalCursor;
 #[cfg(any(test, feature = "fuzz"))]
 pub(crate) use cursor::read;
 pub(crate) use format::{FRAME_BYTES_MAX, JournalFrame, PRODUCER_BYTES_MAX, PreviousFile};
@@ -50,7 +50,7 @@ pub(crate) use position::SyncListener;
 pub(crate) use reader::JournalContent;
 pub(crate) use reader::{JournalBatch, numbers, numbers_in, replay};
 pub use recover::RecoveredBatch;
-pub(crate) use tail_reader::{JournalEntry as Stands, TailRead as News, TailReader, holds_a_frame};
+pub(crate) use tail_reader::{JournalEntry, TailRead, TailReader, holds_a_frame};
 pub(crate) use unstored_rows::{is_locked, look};
 pub(crate) use writer::{JournalWriter, RowsToWrite};
 
@@ -95,7 +95,7 @@ pub(crate) struct JournalFile {
     /// CRC32C of these bytes.
     crc: u32,
     /// Bytes that a start passed over.
-    damage: Vec<scan::Damage>,
+    damage: Vec<scan::DamagedBytes>,
     /// Whether batches are lost between the file before and this one.
     is_behind_loss: bool,
     /// What it has of each table.

@@ -71,6 +71,6 @@ pub(super) fn check_missing_journal(storage: &dyn Storage, captured: impl FnOnce
 }
 
 /// Whether a start has already reported that something is wrong with a file.
-pub(super) fn is_told(storage: &dyn Storage, number: u64) -> Result<bool> {
+pub(super) fn is_reported(storage: &dyn Storage, number: u64) -> Result<bool> {
     Ok(catalog(storage)?.is_some_and(|catalog| catalog.losses.iter().any(|loss| names(loss, number))))
 }

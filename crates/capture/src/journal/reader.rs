@@ -17,7 +17,7 @@ use splay_store::storage::Storage;
 use super::catalog::{Catalog, CatalogContent};
 use super::format::{self, HEADER_BYTES, LINKED, PreviousFile, RowsFrame};
 use super::loss::{DAMAGED, JournalLoss, LossKind};
-use super::scan::{Damage, FilePart, JournalScan, KnownLayouts, Layouts};
+use super::scan::{DamagedBytes, FilePart, JournalScan, Layouts, OtherLayouts};
 use super::{FOLDER, JournalFile, NUMBER_MAX, Producers, name, path};
 use crate::codec;
 use crate::error::{Error, Result};
@@ -98,7 +98,7 @@ pub(crate) fn replay(
     let numbers = numbers(storage)?;
     let mut heads = numbers.iter().map(|number| FileHead::read(storage, *number)).collect::<Result<Vec<_>>>()?;
     content.open_catalog(storage, &numbers, &heads)?;
-    let mut layouts = KnownLayouts::new(tables);
+    let mut layouts = OtherLayouts::new(tables);
     for (number, spec) in &content.catalog.layouts {
         content.needed.insert(format::layout_id(spec), (*number, Arc::new(spec.clone())));
     }
@@ -116,7 +116,7 @@ pub(crate) fn replay(
     content.tell_missing_at_the_end(numbers.last().copied());
     content.last_number = content.last_number.max(content.catalog.newest);
     content.note_files_behind_losses();
-    content.layouts = layouts.learnt;
+    content.layouts = layouts.earlier;
     content.next_sequence = content.next_sequence.max(content.catalog.sequence.saturating_add(1));
     Ok(content)
 }
@@ -165,7 +165,7 @@ impl JournalContent {
     }
 
     /// Whether the newest file was being begun, so that nothing in it was acknowledged. It will be removed.
-    fn is_begun(&mut self, storage: &dyn Storage, head: &FileHead, layouts: &KnownLayouts<'_>) -> Result<bool> {
+    fn is_begun(&mut self, storage: &dyn Storage, head: &FileHead, layouts: &OtherLayouts<'_>) -> Result<bool> {
         let may_be = head.header.is_none() && (!self.has_catalog || head.number > self.catalog.newest);
         if !may_be {
             return Ok(false);
@@ -200,7 +200,7 @@ impl JournalContent {
         storage: &dyn Storage,
         head: &FileHead,
         next: Option<&FileHead>,
-        layouts: &mut KnownLayouts<'_>,
+        layouts: &mut OtherLayouts<'_>,
         wants: &impl Fn(&str, u64, i64) -> bool,
         take: &mut impl FnMut(JournalBatch) -> Result<()>,
     ) -> Result<()> {
@@ -215,7 +215,7 @@ impl JournalContent {
         let bytes = &mapped[..mapped.len().min(sure.crc.map_or(usize::MAX, |_| place(sure.bytes)))];
         // Older files stay as they were read: losses that were reported for them stay reported.
         for (id, (_, spec)) in self.needed.iter().filter(|(_, (first, _))| *first <= head.number) {
-            layouts.learnt.entry(*id).or_insert_with(|| Arc::clone(spec));
+            layouts.earlier.entry(*id).or_insert_with(|| Arc::clone(spec));
         }
         let header = format::parse_header(bytes);
         refuse_unreadable()?;
@@ -256,12 +256,12 @@ impl JournalContent {
         let file = self.walk(&of_file, bytes, &mut scan, file, wants, take);
         refuse_unreadable()?;
         self.files.push(file?);
-        let (learnt, needed) = scan.into_layouts();
+        let (earlier, needed) = scan.into_layouts();
         for (id, spec) in needed {
             self.needed.entry(id).or_insert((head.number, spec));
         }
         if version >= LINKED {
-            layouts.learnt.extend(learnt);
+            layouts.earlier.extend(earlier);
         }
         Ok(())
     }
@@ -281,7 +281,7 @@ impl JournalContent {
     }
 
     /// Version and first number of a file whose header is damaged, if it contains a batch.
-    fn first_behind_header(&self, bytes: &[u8], head: &FileHead, layouts: &KnownLayouts<'_>) -> Option<(u32, u64)> {
+    fn first_behind_header(&self, bytes: &[u8], head: &FileHead, layouts: &OtherLayouts<'_>) -> Option<(u32, u64)> {
         let second =
             bytes.get(HEADER_BYTES..).and_then(format::content).and_then(|(content, _)| format::parse(content));
         let is_older = head.link.is_none() && matches!(second, Some(format::JournalFrame::Producers(_)));
@@ -331,14 +331,14 @@ impl JournalContent {
                     // Its checksum is right, and yet it is no batch.
                     Err(_) => {
                         let sequences = parts[0].0.sequence..self.next_sequence_behind(&parts);
-                        let damage = Damage { range, sequences, has_producers: true, layouts: Layouts::new() };
+                        let damage = DamagedBytes { range, sequences, has_producers: true, layouts: Layouts::new() };
                         self.tell_damage(of_file, &mut file, damage);
                     }
                 },
                 FilePart::Damage(damage) => {
-                    let is_known_whole = !of_file.is_newest || of_file.version < LINKED;
+                    let is_complete = !of_file.is_newest || of_file.version < LINKED;
                     let start = damage.range.start as u64;
-                    if !is_known_whole && start >= *synced.get_or_insert_with(|| of_file.synced(scan.clone())) {
+                    if !is_complete && start >= *synced.get_or_insert_with(|| of_file.synced(scan.clone())) {
                         break damage.range.start;
                     }
                     self.tell_damage(of_file, &mut file, damage);
@@ -376,7 +376,7 @@ impl JournalContent {
         let sequences = self.next_sequence..last.map_or(0, |last| last.saturating_add(1)).max(self.next_sequence);
         self.next_sequence = sequences.end;
         let end = rest.end;
-        file.damage.push(Damage { range: rest, sequences, has_producers: true, layouts: Layouts::new() });
+        file.damage.push(DamagedBytes { range: rest, sequences, has_producers: true, layouts: Layouts::new() });
         end
     }
 
@@ -389,7 +389,7 @@ impl JournalContent {
         &self,
         parts: &[(RowsFrame<'_>, Arc<TableSpec>)],
         wants: &impl Fn(&str, u64, i64) -> bool,
-    ) -> Result<Vec<JournalBatch>, codec::Reason> {
+    ) -> Result<Vec<JournalBatch>, codec::DecodeFault> {
         let picked = parts.iter().filter(|(rows, spec)| wants(&spec.name, rows.sequence, rows.times.1));
         picked.map(|(rows, spec)| batch(rows, spec)).collect()
     }
@@ -436,7 +436,7 @@ fn place(offset: u64) -> usize {
 }
 
 /// A frame's batch.
-pub(super) fn batch(rows: &RowsFrame<'_>, spec: &Arc<TableSpec>) -> Result<JournalBatch, codec::Reason> {
+pub(super) fn batch(rows: &RowsFrame<'_>, spec: &Arc<TableSpec>) -> Result<JournalBatch, codec::DecodeFault> {
     let (sequence, received) = (rows.sequence, rows.received);
     Ok(JournalBatch { sequence, received, rows: codec::decode(spec, rows.rows)?, spec: Arc::clone(spec) })
 }

@@ -12,7 +12,7 @@ use splay_store::{Database, TableSpec};
 use super::format::{self, HEADER_BYTES};
 use super::inspect::{JournalReport, look};
 use super::reader::{JournalContent, batch};
-use super::scan::{FilePart, JournalScan, KnownLayouts};
+use super::scan::{FilePart, JournalScan, OtherLayouts};
 use super::tables;
 use crate::error::{Error, Result};
 
@@ -45,12 +45,12 @@ impl JournalReport {
             std::fs::read(file).map_err(|error| Error::Failed { reason: format!("{}: {error}", file.display()) })?;
         let content = look(database, database.raw_storage().as_ref())?;
         let tables = || tables(database);
-        let mut known_layouts = KnownLayouts::new(&tables);
-        known_layouts.learnt.clone_from(content.layouts());
+        let mut layouts = OtherLayouts::new(&tables);
+        layouts.earlier.clone_from(content.layouts());
         // The bytes are read as if they were a whole file. Without a header the format version isn't known: they are read as both, and the reading with more batches counts.
         let header = format::parse_header(&bytes);
         let framed = if header.is_some() { bytes } else { [vec![0; HEADER_BYTES], bytes].concat() };
-        let read = |version| batches(&framed, version, &known_layouts, &content);
+        let read = |version| batches(&framed, version, &layouts, &content);
         match header {
             Some((version, _, _)) => Ok(read(version)),
             None => Ok([read(format::LINKED), read(format::LINKED - 1)]
@@ -62,13 +62,8 @@ impl JournalReport {
     }
 }
 
-fn batches(
-    framed: &[u8],
-    version: u32,
-    known_layouts: &KnownLayouts<'_>,
-    content: &JournalContent,
-) -> Vec<RecoveredBatch> {
-    let mut scan = JournalScan::new(framed, version, 1, known_layouts);
+fn batches(framed: &[u8], version: u32, layouts: &OtherLayouts<'_>, content: &JournalContent) -> Vec<RecoveredBatch> {
+    let mut scan = JournalScan::new(framed, version, 1, layouts);
     let mut batches = Vec::new();
     let mut message = 0;
     loop {

@@ -27,22 +27,22 @@ const CHECKED_BYTES_MIN: usize = 1 << 20;
 pub(super) type Layouts = HashMap<u32, Arc<TableSpec>>;
 
 /// Layouts that are known from elsewhere than the file that is read.
-pub(super) struct KnownLayouts<'a> {
+pub(super) struct OtherLayouts<'a> {
     /// From files before it, and from the catalog.
-    pub(super) learnt: Layouts,
+    pub(super) earlier: Layouts,
     /// The tables that there are, which are looked at once one is needed.
     tables: &'a dyn Fn() -> Vec<TableSpec>,
     of_tables: OnceCell<Layouts>,
 }
 
-impl<'a> KnownLayouts<'a> {
-    pub(super) fn new(tables: &'a dyn Fn() -> Vec<TableSpec>) -> KnownLayouts<'a> {
-        KnownLayouts { learnt: Layouts::new(), tables, of_tables: OnceCell::new() }
+impl<'a> OtherLayouts<'a> {
+    pub(super) fn new(tables: &'a dyn Fn() -> Vec<TableSpec>) -> OtherLayouts<'a> {
+        OtherLayouts { earlier: Layouts::new(), tables, of_tables: OnceCell::new() }
     }
 
     fn get(&self, id: u32) -> Option<&Arc<TableSpec>> {
         let of_tables = || by_id((self.tables)());
-        self.learnt.get(&id).or_else(|| self.of_tables.get_or_init(of_tables).get(&id))
+        self.earlier.get(&id).or_else(|| self.of_tables.get_or_init(of_tables).get(&id))
     }
 }
 
@@ -61,14 +61,14 @@ pub(super) enum FilePart<'a> {
     /// A batch, or several that belong together.
     Message(Range<usize>, Vec<(RowsFrame<'a>, Arc<TableSpec>)>),
     /// Sound frames follow behind it.
-    Damage(Damage),
+    Damage(DamagedBytes),
     /// No sound frame follows. Here whole messages end, which is the file's end if all is well.
     End(usize),
 }
 
 /// Bytes that count for nothing, with sound frames behind them.
 #[derive(Debug, Clone)]
-pub(super) struct Damage {
+pub(super) struct DamagedBytes {
     pub(super) range: Range<usize>,
     /// The number that the next batch would have, and the one that it has.
     pub(super) sequences: Range<u64>,
@@ -89,7 +89,7 @@ pub(super) struct JournalScan<'a> {
     open: Option<usize>,
     /// Number behind the last message.
     next_sequence: u64,
-    layouts: &'a KnownLayouts<'a>,
+    layouts: &'a OtherLayouts<'a>,
     /// The layouts that frames of the file have needed.
     needed: Layouts,
     /// Bytes that may still be summed up.
@@ -100,7 +100,7 @@ pub(super) struct JournalScan<'a> {
 
 impl<'a> JournalScan<'a> {
     /// A scan of a file with this version and first number in its header. `layouts` are those that other files describe.
-    pub(super) fn new(bytes: &'a [u8], version: u32, first: u64, layouts: &'a KnownLayouts<'a>) -> JournalScan<'a> {
+    pub(super) fn new(bytes: &'a [u8], version: u32, first: u64, layouts: &'a OtherLayouts<'a>) -> JournalScan<'a> {
         JournalScan {
             bytes,
             is_linked: version >= LINKED,
@@ -178,7 +178,7 @@ impl<'a> JournalScan<'a> {
         self.next_sequence = sequences.end;
         let has_producers = self.walk.has_producers();
         let layouts = self.walk.layouts().clone();
-        FilePart::Damage(Damage { range: start..end, sequences, has_producers, layouts })
+        FilePart::Damage(DamagedBytes { range: start..end, sequences, has_producers, layouts })
     }
 
     /// The place of the first frame behind or at an offset with which the file can be read on, and its number if it is a batch.

@@ -47,7 +47,7 @@ const TRIES: usize = 100;
 #[derive(Debug)]
 pub(crate) struct TailReader {
     storage: Arc<dyn Storage>,
-    files: BTreeMap<u64, File>,
+    files: BTreeMap<u64, TailFile>,
     /// The files that the last look saw.
     listed: Vec<u64>,
     /// The files that were there when all were that have to be.
@@ -56,7 +56,7 @@ pub(crate) struct TailReader {
 
 /// One file.
 #[derive(Debug)]
-struct File {
+struct TailFile {
     identity: FileIdentity,
     bytes: FileBytes,
     walk: FrameCursor,
@@ -122,7 +122,7 @@ impl TailReader {
 
     /// Bytes of files that are in memory.
     pub(crate) fn bytes(&self) -> u64 {
-        let copied = |file: &File| if let FileBytes::Copied(bytes) = &file.bytes { bytes.len() as u64 } else { 0 };
+        let copied = |file: &TailFile| if let FileBytes::Copied(bytes) = &file.bytes { bytes.len() as u64 } else { 0 };
         self.files.values().map(copied).sum()
     }
 
@@ -293,7 +293,7 @@ impl TailReader {
         if first <= before || first == u64::MAX {
             return damage_at(20, "a first batch behind those of the files before");
         }
-        let file = File {
+        let file = TailFile {
             identity: FileIdentity { volume: 0, number: 0, modified_ns: 0, length: 0 },
             bytes: FileBytes::Nothing,
             walk: FrameCursor::new(first),
@@ -369,7 +369,7 @@ impl TailReader {
             bytes => is_same_length && crc32c::crc32c(bytes.all()) == link.crc,
         };
         self.refuse_unreadable(link.number, &before.bytes)?;
-        Ok(is_same || presence::is_told(self.storage.as_ref(), link.number)?)
+        Ok(is_same || presence::is_reported(self.storage.as_ref(), link.number)?)
     }
 
     /// Whether a file that another one names may not be there. Where a catalog says which have to be there, that is looked at for all

@@ -8,7 +8,7 @@ use super::error::{Reason, ScanResult, ScanStop, refused};
 use super::names::table_name;
 use super::scan::Name;
 use super::settings::{LineSettings, Precision};
-use super::table::{LineRows, Table};
+use super::table::{LineRows, LineTable};
 
 /// Bytes that a batch may always have, however few values it holds.
 const SPARSE_BYTES: usize = 64 << 10;
@@ -19,8 +19,8 @@ const SPARSE_FACTOR: usize = 8;
 
 /// The bytes of a batch, and their limits.
 #[derive(Debug)]
-pub(super) struct Budget {
-    pub size: Size,
+pub(super) struct BatchBudget {
+    pub size: BatchSize,
     pub rows: usize,
     pub bytes_max: usize,
     pub stored_max: usize,
@@ -31,7 +31,7 @@ pub(super) struct Budget {
 
 /// Bytes of a batch.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Size {
+pub(super) struct BatchSize {
     /// Bytes of its columns, with a value for each null.
     pub columns: usize,
     /// Bytes of its values alone.
@@ -40,7 +40,7 @@ pub(super) struct Size {
     pub stored: usize,
 }
 
-impl Budget {
+impl BatchBudget {
     /// Whether so many bytes more of its columns, and of all columns of their tables, are within the limits; an empty batch takes any
     /// line.
     pub fn fits(&self, columns: usize, stored: usize) -> bool {
@@ -56,8 +56,8 @@ pub type TableLookup = Box<dyn Fn(&str) -> Option<TableSpec> + Send>;
 
 /// The tables of a batch.
 pub(super) struct LineBatch {
-    pub budget: Budget,
-    pub tables: Vec<Table>,
+    pub budget: BatchBudget,
+    pub tables: Vec<LineTable>,
     /// Positions by measurement as written, and by the store's name in lower case: one table may be written in many ways.
     by_raw: HashMap<Vec<u8>, usize>,
     by_name: HashMap<String, usize>,
@@ -72,8 +72,8 @@ pub(super) struct LineBatch {
 impl LineBatch {
     pub fn new(settings: &LineSettings, lookup: Option<TableLookup>) -> LineBatch {
         LineBatch {
-            budget: Budget {
-                size: Size::default(),
+            budget: BatchBudget {
+                size: BatchSize::default(),
                 rows: 0,
                 bytes_max: settings.batch_bytes_max,
                 stored_max: settings.stored_bytes_max,
@@ -133,7 +133,7 @@ impl LineBatch {
             None => {
                 let existing_spec = self.lookup.as_ref().and_then(|lookup| lookup(&stored));
                 let stored = existing_spec.as_ref().map_or(stored, |spec| spec.name.clone());
-                self.tables.push(Table::new(stored, existing_spec, &self.time_column));
+                self.tables.push(LineTable::new(stored, existing_spec, &self.time_column));
                 self.by_name.insert(lower, self.tables.len() - 1);
                 self.tables.len() - 1
             }
@@ -145,7 +145,7 @@ impl LineBatch {
     /// The rows of all tables that have some, in the order in which the tables first came. Tables that exist stay known
     /// if they had rows; all others are looked up again when they come again.
     pub fn take(&mut self) -> Vec<LineRows> {
-        self.budget.size = Size::default();
+        self.budget.size = BatchSize::default();
         self.budget.rows = 0;
         let mut existing_tables = Vec::new();
         let mut batches = Vec::new();

@@ -9,7 +9,7 @@ use super::batch::LineBatch;
 pub use super::batch::TableLookup;
 use super::error::{LineError, LineRefusal, MissingInput, Reason, SAMPLE_BYTES_MAX, ScanStop};
 use super::row::{LineKind, line};
-use super::scan::Text;
+use super::scan::LineText;
 use super::settings::LineSettings;
 use super::table::LineRows;
 
@@ -240,7 +240,7 @@ impl LineDecoder {
             let rest = &bytes[at..];
             let long = rest.len() > self.settings.line_bytes_max;
             let view = if long { &rest[..self.settings.line_bytes_max] } else { rest };
-            let text = Text { bytes: view, ended: ended && !long, lenient: false };
+            let text = LineText { bytes: view, ended: ended && !long, lenient: false };
             let used = match line(&text, now, &mut self.batch) {
                 Ok((LineKind::Row, used)) => {
                     self.accepted += 1;
@@ -274,7 +274,7 @@ impl LineDecoder {
     /// Reads a line again whose quotes don't pair, as text that holds quotes: Cryptofeed's InfluxDB back end sends books
     /// as JSON in quotes, and escapes nothing in it. `None`: the line's end has to come first.
     #[cold]
-    fn again(&mut self, text: &Text<'_>, refusal: LineRefusal, now: i64) -> Result<Option<usize>, ScanStop> {
+    fn again(&mut self, text: &LineText<'_>, refusal: LineRefusal, now: i64) -> Result<Option<usize>, ScanStop> {
         if !refusal.quotes {
             return Err(ScanStop::Refused(Box::new(refusal)));
         }
@@ -288,7 +288,7 @@ impl LineDecoder {
             }
             None => return Err(ScanStop::Refused(Box::new(refusal))),
         };
-        let text = Text { bytes: &text.bytes[..end], ended: true, lenient: true };
+        let text = LineText { bytes: &text.bytes[..end], ended: true, lenient: true };
         match line(&text, now, &mut self.batch) {
             Ok((_, used)) => {
                 self.accepted += 1;

@@ -3,13 +3,13 @@
 //! `table[,tag=value…] [field=value[,field=value…]] [timestamp]`. A row needs a tag or a field; InfluxDB asks for a field,
 //! QuestDB doesn't.
 
-use super::batch::{Budget, LineBatch};
+use super::batch::{BatchBudget, LineBatch};
 use super::error::{Reason, ScanResult, ScanStop, excerpt, expected, refused};
 use super::number::digits;
-use super::scan::Text;
+use super::scan::LineText;
 use super::settings::Precision;
-use super::table::{TIME_BYTES, Table};
-use super::value::{Value, value};
+use super::table::{LineTable, TIME_BYTES};
+use super::value::{LineValue, value};
 
 /// The kind of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub(super) enum LineKind {
 
 /// Reads the line at the text's beginning, and gives what it was and where the next one begins.
 #[inline(always)]
-pub(super) fn line(text: &Text<'_>, now: i64, batch: &mut LineBatch) -> ScanResult<(LineKind, usize)> {
+pub(super) fn line(text: &LineText<'_>, now: i64, batch: &mut LineBatch) -> ScanResult<(LineKind, usize)> {
     let at = text.skip_spaces(0);
     if let Some(next) = text.line_end(at)? {
         return Ok((LineKind::Empty, next));
@@ -59,7 +59,7 @@ pub(super) fn line(text: &Text<'_>, now: i64, batch: &mut LineBatch) -> ScanResu
 }
 
 #[cold]
-fn comment(text: &Text<'_>, at: usize) -> ScanResult<(LineKind, usize)> {
+fn comment(text: &LineText<'_>, at: usize) -> ScanResult<(LineKind, usize)> {
     match memchr::memchr(b'\n', &text.bytes[at..]) {
         Some(newline) => Ok((LineKind::Empty, at + newline + 1)),
         None => text.byte(text.bytes.len()).map(|_| (LineKind::Empty, text.bytes.len())),
@@ -68,7 +68,12 @@ fn comment(text: &Text<'_>, at: usize) -> ScanResult<(LineKind, usize)> {
 
 /// Tags, fields and timestamp from behind the table's name.
 #[inline(always)]
-fn row(text: &Text<'_>, at: usize, table: &mut Table, budget: &mut Budget) -> ScanResult<(Option<i64>, usize)> {
+fn row(
+    text: &LineText<'_>,
+    at: usize,
+    table: &mut LineTable,
+    budget: &mut BatchBudget,
+) -> ScanResult<(Option<i64>, usize)> {
     let mut at = at;
     let mut place = 0;
     let mut items = false;
@@ -112,12 +117,12 @@ fn row(text: &Text<'_>, at: usize, table: &mut Table, budget: &mut Budget) -> Sc
 /// One `name=value`, the position behind it, and the place of the next name.
 #[inline(always)]
 fn item(
-    text: &Text<'_>,
+    text: &LineText<'_>,
     at: usize,
     place: usize,
     tag: bool,
-    table: &mut Table,
-    budget: &mut Budget,
+    table: &mut LineTable,
+    budget: &mut BatchBudget,
 ) -> ScanResult<(usize, usize)> {
     let read = |at| if tag { tag_value(text, at) } else { value(text, at) };
     if let Some((column, behind, next)) = table.guess(text, at, place) {
@@ -141,7 +146,7 @@ fn item(
 
 /// Reads on behind a value that was refused, for the line's end: binary values may hold line feeds.
 #[cold]
-fn rest(text: &Text<'_>, tag: bool, stop: ScanStop) -> ScanStop {
+fn rest(text: &LineText<'_>, tag: bool, stop: ScanStop) -> ScanStop {
     let ScanStop::Refused(mut refusal) = stop else { return stop };
     if refusal.whole {
         refusal.resume = match skip(text, refusal.resume, tag) {
@@ -154,7 +159,7 @@ fn rest(text: &Text<'_>, tag: bool, stop: ScanStop) -> ScanStop {
 }
 
 /// Where tags and fields end.
-fn skip(text: &Text<'_>, mut at: usize, mut tag: bool) -> ScanResult<usize> {
+fn skip(text: &LineText<'_>, mut at: usize, mut tag: bool) -> ScanResult<usize> {
     loop {
         match text.byte(at)? {
             b',' => at += 1,
@@ -180,13 +185,13 @@ fn skip(text: &Text<'_>, mut at: usize, mut tag: bool) -> ScanResult<usize> {
 }
 
 #[inline(always)]
-fn tag_value<'a>(text: &Text<'a>, at: usize) -> ScanResult<(Value<'a>, usize)> {
+fn tag_value<'a>(text: &LineText<'a>, at: usize) -> ScanResult<(LineValue<'a>, usize)> {
     let (name, end) = text.name(at, true)?;
-    Ok((if name.raw.is_empty() { Value::Null } else { Value::Text(name) }, end))
+    Ok((if name.raw.is_empty() { LineValue::Null } else { LineValue::Text(name) }, end))
 }
 
 /// Whether a line of tags alone has its timestamp at `at`.
-fn is_timestamp(text: &Text<'_>, at: usize) -> ScanResult<bool> {
+fn is_timestamp(text: &LineText<'_>, at: usize) -> ScanResult<bool> {
     let first = text.byte(at)?;
     if !first.is_ascii_digit() && first != b'-' {
         return Ok(false);
@@ -197,7 +202,7 @@ fn is_timestamp(text: &Text<'_>, at: usize) -> ScanResult<bool> {
 
 /// The time in nanoseconds; a suffix, as QuestDB's clients send it since protocol version 2, names its unit.
 #[inline(always)]
-fn timestamp(text: &Text<'_>, at: usize, precision: Precision) -> ScanResult<(i64, usize)> {
+fn timestamp(text: &LineText<'_>, at: usize, precision: Precision) -> ScanResult<(i64, usize)> {
     let negative = text.byte(at)? == b'-';
     let from = at + usize::from(negative);
     let digits = digits(text.bytes, from);

@@ -20,7 +20,7 @@ const SEPARATORS: [bool; 256] = {
 
 /// The bytes at hand of one line, from its first byte.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Text<'a> {
+pub(super) struct LineText<'a> {
     pub bytes: &'a [u8],
     /// Nothing comes behind the bytes: their end is the line's.
     pub ended: bool,
@@ -28,7 +28,7 @@ pub(super) struct Text<'a> {
     pub lenient: bool,
 }
 
-impl<'a> Text<'a> {
+impl<'a> LineText<'a> {
     /// The byte at a position; a line feed at the end of the last line.
     #[inline(always)]
     pub fn byte(&self, at: usize) -> ScanResult<u8> {
@@ -105,7 +105,7 @@ impl<'a> Text<'a> {
         }
     }
 
-    /// Like [`Text::quoted`], but a quote ends the text only if a separator follows, and then something that may follow a separator.
+    /// Like [`LineText::quoted`], but a quote ends the text only if a separator follows, and then something that may follow a separator.
     fn quoted_leniently(&self, at: usize) -> ScanResult<(Name<'a>, usize)> {
         let rest = self.bytes.get(at..).unwrap_or_default();
         for place in memchr::memchr_iter(b'"', rest).map(|n| at + n) {

@@ -6,7 +6,7 @@ use hashbrown::{DefaultHashBuilder, HashTable};
 
 /// Codes of rows, and the texts of the codes.
 #[derive(Debug, Default)]
-pub(super) struct Symbols {
+pub(super) struct LineSymbols {
     pub codes: Vec<i32>,
     /// Where each text ends in `bytes`, behind a zero.
     pub offsets: Vec<i32>,
@@ -18,9 +18,9 @@ pub(super) struct Symbols {
     fresh: Option<usize>,
 }
 
-impl Symbols {
-    pub fn new() -> Symbols {
-        Symbols { offsets: vec![0], last: -1, ..Symbols::default() }
+impl LineSymbols {
+    pub fn new() -> LineSymbols {
+        LineSymbols { offsets: vec![0], last: -1, ..LineSymbols::default() }
     }
 
     /// Adds a row. `false` if the text isn't UTF-8; nothing is added then.
@@ -46,7 +46,7 @@ impl Symbols {
             return;
         }
         self.fresh = None;
-        let Symbols { offsets, bytes, table, hasher, .. } = self;
+        let LineSymbols { offsets, bytes, table, hasher, .. } = self;
         let Ok(code) = i32::try_from(offsets.len() - 2) else { return };
         let hash = hasher.hash_one(text_of(offsets, bytes, code).unwrap_or_default());
         if let Ok(entry) = table.find_entry(hash, |&other| other == code) {
@@ -59,7 +59,7 @@ impl Symbols {
 
     #[inline]
     fn code(&mut self, text: &[u8]) -> Option<i32> {
-        let Symbols { codes, offsets, bytes, table, hasher, .. } = self;
+        let LineSymbols { codes, offsets, bytes, table, hasher, .. } = self;
         let hash = hasher.hash_one(text);
         if let Some(&code) = table.find(hash, |&code| text_of(offsets, bytes, code) == Some(text)) {
             return Some(code);

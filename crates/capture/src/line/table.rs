@@ -13,12 +13,12 @@ use arrow::array::{ArrayRef, RecordBatch};
 use arrow::datatypes::{Field, Schema};
 use splay_store::{ColumnSpec, ColumnType, TableSpec};
 
-use super::batch::Budget;
-use super::column::{Column, Fault, times, width_of};
+use super::batch::BatchBudget;
+use super::column::{LineColumn, ValueFault, times, width_of};
 use super::error::{Reason, ScanResult, ScanStop, excerpt, expected, refused};
 use super::names::column_fault;
-use super::scan::{Name, Text};
-use super::value::Value;
+use super::scan::{LineText, Name};
+use super::value::LineValue;
 
 /// Bytes of a row's time.
 pub(super) const TIME_BYTES: usize = 8;
@@ -53,12 +53,12 @@ struct FieldPosition {
 }
 
 #[derive(Debug)]
-pub(super) struct Table {
+pub(super) struct LineTable {
     pub name: String,
     /// The table as it exists.
     pub existing_spec: Option<TableSpec>,
     time_column: String,
-    columns: Vec<Column>,
+    columns: Vec<LineColumn>,
     by_name: HashMap<String, usize>,
     /// Columns that the table as it exists lacks.
     added: usize,
@@ -77,12 +77,12 @@ pub(super) struct Table {
     scratch: Vec<u8>,
 }
 
-impl Table {
-    pub fn new(name: String, existing_spec: Option<TableSpec>, time_column: &str) -> Table {
+impl LineTable {
+    pub fn new(name: String, existing_spec: Option<TableSpec>, time_column: &str) -> LineTable {
         let time_column = existing_spec.as_ref().map_or(time_column, |spec| &spec.time).to_owned();
         let width = |spec: &TableSpec| spec.columns.iter().map(|column| width_of(&column.column_type)).sum();
         let stored_row_bytes = existing_spec.as_ref().map_or(TIME_BYTES, width);
-        Table {
+        LineTable {
             name,
             existing_spec,
             time_column,
@@ -113,7 +113,7 @@ impl Table {
     /// The column that is named at `at`, the position behind the name, and the next place, if earlier lines had the
     /// name at this place or a few places later: optional fields, which a line may leave out, are skipped.
     #[inline(always)]
-    pub fn guess(&self, text: &Text<'_>, at: usize, place: usize) -> Option<(usize, usize, usize)> {
+    pub fn guess(&self, text: &LineText<'_>, at: usize, place: usize) -> Option<(usize, usize, usize)> {
         let rest = text.bytes.get(at..)?;
         let places = self.places.get(place..)?;
         let (skipped, column_place) =
@@ -129,9 +129,9 @@ impl Table {
         name: Name<'_>,
         at: usize,
         place: usize,
-        value: &Value<'_>,
+        value: &LineValue<'_>,
         tag: bool,
-        budget: &mut Budget,
+        budget: &mut BatchBudget,
     ) -> ScanResult<Option<usize>> {
         let mut scratch = std::mem::take(&mut self.scratch);
         let plain = std::str::from_utf8(name.plain(false, &mut scratch)).map_err(|_| refused(Reason::NotUtf8, at))?;
@@ -163,14 +163,14 @@ impl Table {
         self.places.insert(place, FieldPosition { raw: [name.raw, b"="].concat(), column });
     }
 
-    fn new_column(&self, name: &str, value: &Value<'_>, tag: bool, at: usize) -> ScanResult<Option<Column>> {
+    fn new_column(&self, name: &str, value: &LineValue<'_>, tag: bool, at: usize) -> ScanResult<Option<LineColumn>> {
         let spec = self.existing_spec.as_ref().and_then(|spec| Some(&spec.columns[spec.position(name)?]));
-        if matches!(value, Value::Null) {
+        if matches!(value, LineValue::Null) {
             return Ok(None);
         }
         let column = spec
-            .and_then(|spec| Column::of_type(spec.name.clone(), &spec.column_type))
-            .or_else(|| Column::for_value(spec.map_or(name, |spec| &spec.name).to_owned(), value, tag));
+            .and_then(|spec| LineColumn::of_type(spec.name.clone(), &spec.column_type))
+            .or_else(|| LineColumn::for_value(spec.map_or(name, |spec| &spec.name).to_owned(), value, tag));
         match column {
             Some(column) => Ok(Some(column)),
             None => Err(expected("an array of 1 to 1,024 items", at)),
@@ -182,7 +182,7 @@ impl Table {
         self.existing_spec.as_ref().is_none_or(|spec| spec.position(name).is_none())
     }
 
-    fn add(&mut self, column: Column, lower: String, at: usize, budget: &mut Budget) -> ScanResult<usize> {
+    fn add(&mut self, column: LineColumn, lower: String, at: usize, budget: &mut BatchBudget) -> ScanResult<usize> {
         let added = self.is_added(&lower);
         // The time column counts as one.
         let columns = self.existing_spec.as_ref().map_or(1, |spec| spec.columns.len()) + self.added;
@@ -209,15 +209,15 @@ impl Table {
     pub fn set(
         &mut self,
         column: usize,
-        value: &Value<'_>,
+        value: &LineValue<'_>,
         tag: bool,
         at: usize,
-        budget: &mut Budget,
+        budget: &mut BatchBudget,
     ) -> ScanResult<()> {
         let row = self.times.len();
         let place = column;
         let Some(column) = self.columns.get_mut(place) else { return self.set_time(value, at, budget) };
-        if column.rows() > row || matches!(value, Value::Null) {
+        if column.rows() > row || matches!(value, LineValue::Null) {
             return Ok(());
         }
         let width = column.width();
@@ -241,12 +241,12 @@ impl Table {
     }
 
     /// A field of the time column's name is the row's time, as in QuestDB (`LineWalAppender`).
-    fn set_time(&mut self, value: &Value<'_>, at: usize, budget: &Budget) -> ScanResult<()> {
+    fn set_time(&mut self, value: &LineValue<'_>, at: usize, budget: &BatchBudget) -> ScanResult<()> {
         let time = match value {
-            Value::Null => return Ok(()),
+            LineValue::Null => return Ok(()),
             _ if self.field_time.is_some() => return Ok(()),
-            Value::Time(time) => Some(*time),
-            Value::Int(value, _) => budget.precision.nanoseconds(*value),
+            LineValue::Time(time) => Some(*time),
+            LineValue::Int(value, _) => budget.precision.nanoseconds(*value),
             _ => {
                 let column = self.time_column.clone();
                 return Err(refused(Reason::Conflict { column, holds: "timestamps", value_kind: value.kind() }, at));
@@ -328,10 +328,10 @@ impl Table {
 }
 
 #[cold]
-fn fault_of(column: &Column, fault: Fault, at: usize) -> ScanStop {
+fn fault_of(column: &LineColumn, fault: ValueFault, at: usize) -> ScanStop {
     let reason = match fault {
-        Fault::NotUtf8 => Reason::NotUtf8,
-        Fault::Conflict(value_kind) => {
+        ValueFault::NotUtf8 => Reason::NotUtf8,
+        ValueFault::Conflict(value_kind) => {
             Reason::Conflict { column: column.name.clone(), holds: column.kind(), value_kind }
         }
     };

@@ -5,7 +5,7 @@
 
 use super::error::{LineRefusal, MissingInput, Reason, ScanResult, ScanStop, excerpt, expected, refused_value};
 use super::number::digits;
-use super::scan::{Name, Text};
+use super::scan::{LineText, Name};
 use super::settings::Precision;
 
 /// Binary forms: the byte behind the second `=`.
@@ -19,7 +19,7 @@ const ITEM_NULL: u8 = 33;
 
 /// A field's value as it is written in the line.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Value<'a> {
+pub(super) enum LineValue<'a> {
     /// Nothing, as in `a=,b=1`.
     Null,
     Float(f64),
@@ -36,44 +36,44 @@ pub(super) enum Value<'a> {
     Levels(&'a [u8]),
 }
 
-impl Value<'_> {
+impl LineValue<'_> {
     /// The kind of the value, for errors.
     pub fn kind(&self) -> &'static str {
         match self {
-            Value::Null => "null",
-            Value::Float(_) => "a float",
-            Value::Int(..) => "an integer",
-            Value::UInt(..) => "an unsigned integer",
-            Value::Bool(_) => "a boolean",
-            Value::Time(_) => "a timestamp",
-            Value::Text(_) | Value::Id(_) => "text",
-            Value::Levels(_) => "an array",
+            LineValue::Null => "null",
+            LineValue::Float(_) => "a float",
+            LineValue::Int(..) => "an integer",
+            LineValue::UInt(..) => "an unsigned integer",
+            LineValue::Bool(_) => "a boolean",
+            LineValue::Time(_) => "a timestamp",
+            LineValue::Text(_) | LineValue::Id(_) => "text",
+            LineValue::Levels(_) => "an array",
         }
     }
 }
 
 /// The value at `at` and the position behind it, which the caller checks to be a separator.
 #[inline(always)]
-pub(super) fn value<'a>(text: &Text<'a>, at: usize) -> ScanResult<(Value<'a>, usize)> {
+pub(super) fn value<'a>(text: &LineText<'a>, at: usize) -> ScanResult<(LineValue<'a>, usize)> {
     match text.byte(at)? {
         b'0'..=b'9' | b'-' | b'.' | b'+' => number(text, at),
         b'"' => {
             let (name, end) = text.quoted(at + 1)?;
             match text.byte(end)? {
-                b',' | b' ' | b'\n' | b'\r' => Ok((Value::Text(name), end)),
+                b',' | b' ' | b'\n' | b'\r' => Ok((LineValue::Text(name), end)),
                 _ => Err(text_behind_quote(name.raw, at, end)),
             }
         }
         b'=' => binary(text, at + 1).map(without_nan),
-        b',' | b' ' | b'\n' | b'\r' => Ok((Value::Null, at)),
+        b',' | b' ' | b'\n' | b'\r' => Ok((LineValue::Null, at)),
         _ => word(text, at).map(without_nan),
     }
 }
 
 /// NaN is what QuestDB's clients send where there is no value: its null.
-fn without_nan<'a>(parsed: (Value<'a>, usize)) -> (Value<'a>, usize) {
+fn without_nan<'a>(parsed: (LineValue<'a>, usize)) -> (LineValue<'a>, usize) {
     match parsed {
-        (Value::Float(value), end) if value.is_nan() => (Value::Null, end),
+        (LineValue::Float(value), end) if value.is_nan() => (LineValue::Null, end),
         other => other,
     }
 }
@@ -93,14 +93,14 @@ fn is_separator(byte: u8) -> bool {
 }
 
 #[inline(always)]
-fn number<'a>(text: &Text<'a>, at: usize) -> ScanResult<(Value<'a>, usize)> {
+fn number<'a>(text: &LineText<'a>, at: usize) -> ScanResult<(LineValue<'a>, usize)> {
     let negative = text.bytes[at] == b'-';
     let from = at + usize::from(negative);
     let digits = digits(text.bytes, from);
     let last = text.byte(digits.end)?;
     if is_separator(last) {
         return match digits.float(negative) {
-            Some(float) => Ok((Value::Float(float), digits.end)),
+            Some(float) => Ok((LineValue::Float(float), digits.end)),
             None => word(text, at),
         };
     }
@@ -111,10 +111,12 @@ fn number<'a>(text: &Text<'a>, at: usize) -> ScanResult<(Value<'a>, usize)> {
     let end = digits.end + 1;
     let signed = digits.signed(&text.bytes[from..digits.end], negative);
     let value = match last {
-        b'i' => signed.map(|value| Value::Int(value, written)),
-        b'u' if !negative => digits.unsigned(&text.bytes[from..digits.end]).map(|value| Value::UInt(value, written)),
-        b't' => signed.and_then(|value| Precision::Microseconds.nanoseconds(value)).map(Value::Time),
-        b'n' => signed.map(Value::Time),
+        b'i' => signed.map(|value| LineValue::Int(value, written)),
+        b'u' if !negative => {
+            digits.unsigned(&text.bytes[from..digits.end]).map(|value| LineValue::UInt(value, written))
+        }
+        b't' => signed.and_then(|value| Precision::Microseconds.nanoseconds(value)).map(LineValue::Time),
+        b'n' => signed.map(LineValue::Time),
         _ => return word(text, at),
     };
     match value {
@@ -125,7 +127,7 @@ fn number<'a>(text: &Text<'a>, at: usize) -> ScanResult<(Value<'a>, usize)> {
 
 /// A value that is no plain number: looked at as a whole.
 #[inline(never)]
-fn word<'a>(text: &Text<'a>, at: usize) -> ScanResult<(Value<'a>, usize)> {
+fn word<'a>(text: &LineText<'a>, at: usize) -> ScanResult<(LineValue<'a>, usize)> {
     let mut end = at;
     while !is_separator(text.byte(end)?) {
         end += 1;
@@ -133,16 +135,16 @@ fn word<'a>(text: &Text<'a>, at: usize) -> ScanResult<(Value<'a>, usize)> {
     let word = &text.bytes[at..end];
     let is = |names: &[&str]| names.iter().any(|name| word.eq_ignore_ascii_case(name.as_bytes()));
     if is(&["t", "true"]) {
-        return Ok((Value::Bool(true), end));
+        return Ok((LineValue::Bool(true), end));
     }
     if is(&["f", "false"]) {
-        return Ok((Value::Bool(false), end));
+        return Ok((LineValue::Bool(false), end));
     }
     if is(&["none", "null", "nil"]) {
-        return Ok((Value::Null, end));
+        return Ok((LineValue::Null, end));
     }
     if let Ok(float) = fast_float2::parse(word) {
-        return Ok((Value::Float(float), end));
+        return Ok((LineValue::Float(float), end));
     }
     let unsupported = |what, instead| Err(refused_value(Reason::Unsupported { what, instead }, at, end));
     match word.split_last() {
@@ -152,7 +154,7 @@ fn word<'a>(text: &Text<'a>, at: usize) -> ScanResult<(Value<'a>, usize)> {
         Some((b'd', number)) if fast_float2::parse::<f64, _>(number).is_ok() => {
             unsupported("a decimal", "send a float, or quoted text where every digit counts")
         }
-        Some((b'i', id)) if is_id(id) => Ok((Value::Id(id), end)),
+        Some((b'i', id)) if is_id(id) => Ok((LineValue::Id(id), end)),
         _ => Err(refused_value(Reason::NotAValue { text: excerpt(word) }, at, end)),
     }
 }
@@ -162,9 +164,9 @@ fn is_id(id: &[u8]) -> bool {
 }
 
 /// The binary value whose type is the byte at `at`.
-fn binary<'a>(text: &Text<'a>, at: usize) -> ScanResult<(Value<'a>, usize)> {
+fn binary<'a>(text: &LineText<'a>, at: usize) -> ScanResult<(LineValue<'a>, usize)> {
     match piece(text, at, 1)?[0] {
-        BINARY_FLOAT => Ok((Value::Float(float(piece(text, at + 1, 8)?)), at + 9)),
+        BINARY_FLOAT => Ok((LineValue::Float(float(piece(text, at + 1, 8)?)), at + 9)),
         BINARY_ARRAY => array(text, at + 1),
         BINARY_DECIMAL => {
             let length = usize::from(piece(text, at + 1, 2)?[1]);
@@ -177,10 +179,10 @@ fn binary<'a>(text: &Text<'a>, at: usize) -> ScanResult<(Value<'a>, usize)> {
 }
 
 /// An array: type of the items, number of dimensions, their lengths, the items.
-fn array<'a>(text: &Text<'a>, at: usize) -> ScanResult<(Value<'a>, usize)> {
+fn array<'a>(text: &LineText<'a>, at: usize) -> ScanResult<(LineValue<'a>, usize)> {
     let item = piece(text, at, 1)?[0];
     if item == ITEM_NULL {
-        return Ok((Value::Null, at + 1));
+        return Ok((LineValue::Null, at + 1));
     }
     let dimensions = usize::from(piece(text, at + 1, 1)?[0]);
     let from = at + 2 + dimensions * 4;
@@ -190,7 +192,7 @@ fn array<'a>(text: &Text<'a>, at: usize) -> ScanResult<(Value<'a>, usize)> {
     let bytes = piece(text, from, items.fold(8, usize::saturating_mul))?;
     let end = from + bytes.len();
     let (what, instead) = match (item, dimensions) {
-        (ITEM_FLOAT, 1) => return Ok((Value::Levels(bytes), end)),
+        (ITEM_FLOAT, 1) => return Ok((LineValue::Levels(bytes), end)),
         (ITEM_FLOAT, _) => ("an array of several dimensions", "send one array for each row of it"),
         _ => ("an array of anything but floats", "send floats"),
     };
@@ -198,7 +200,7 @@ fn array<'a>(text: &Text<'a>, at: usize) -> ScanResult<(Value<'a>, usize)> {
 }
 
 /// The given number of bytes at a position.
-fn piece<'a>(text: &Text<'a>, at: usize, length: usize) -> ScanResult<&'a [u8]> {
+fn piece<'a>(text: &LineText<'a>, at: usize, length: usize) -> ScanResult<&'a [u8]> {
     let end = at.saturating_add(length);
     match text.bytes.get(at..end) {
         Some(bytes) => Ok(bytes),

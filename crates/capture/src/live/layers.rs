@@ -30,10 +30,10 @@ const TIER_LAYERS: usize = 8;
 /// Rows up to which layers count as one size.
 const TIER_ROWS_MIN: u64 = 1 << 9;
 
-/// Rows that who adds a layer joins at once, in a fraction of a millisecond; more are joined by the organiser.
+/// Rows that who adds a layer joins at once, in a fraction of a millisecond; more are joined by the compaction thread.
 const JOINED_ROWS_MAX: u64 = 1 << 12;
 
-/// Layers of a date from which on who adds one joins others as well, however many rows they have: the organiser is behind.
+/// Layers of a date from which on who adds one joins others as well, however many rows they have: the compaction thread is behind.
 const LAYERS_MAX: usize = 100;
 
 /// Rows that are put in order at once.

@@ -4,7 +4,7 @@
 //!   turns the tail into a layer: a segment in memory, ordered by (symbol, time, arrival), with its symbol directory. Rows
 //!   are sorted from a copy of the tail, outside the writers' lock; `organising` lets one thread at a time install layers.
 //! - Layers are tiered: eight of similar size are merged into one, so each row is copied a few times and there are
-//!   few layers. The thread that adds a layer merges small ones; the organiser's thread merges larger ones, and no
+//!   few layers. The thread that adds a layer merges small ones; the compaction thread merges larger ones, and no
 //!   reader waits for it.
 //! - Invariant: the files decide which rows a snapshot takes from memory. [`WriteDownPosition`] in the manifest says which
 //!   rows the files have, and the snapshot takes the live state that begins exactly there. During a write-down there
@@ -48,7 +48,7 @@ pub(crate) const RECOVERED_ROWS_MAX: u64 = 1 << 20;
 pub(crate) struct LiveTable {
     table: Table,
     spec: RwLock<Arc<TableSpec>>,
-    states: Mutex<States>,
+    states: Mutex<TableStates>,
     /// Is locked while tails are put into layers, or a state is replaced.
     organising: Mutex<()>,
     /// The live segments of the last snapshot.
@@ -62,7 +62,7 @@ pub(crate) struct LiveTable {
 }
 
 #[derive(Debug)]
-struct States {
+struct TableStates {
     current: LiveState,
     /// The rows that stay live once the current write-down is on disk.
     next: Option<LiveState>,
@@ -70,7 +70,7 @@ struct States {
     forming: Option<LiveState>,
 }
 
-impl States {
+impl TableStates {
     fn each(&mut self) -> impl Iterator<Item = &mut LiveState> {
         std::iter::once(&mut self.current).chain(&mut self.next).chain(&mut self.forming)
     }
@@ -130,7 +130,7 @@ impl LiveTable {
         }
         let live = Arc::new(LiveTable {
             spec: RwLock::new(Arc::new(stored.spec().clone())),
-            states: Mutex::new(States { current: LiveState::new(stored.captured()), next: None, forming: None }),
+            states: Mutex::new(TableStates { current: LiveState::new(stored.captured()), next: None, forming: None }),
             organising: Mutex::new(()),
             composed: Mutex::new(None),
             meter: meters.of(&stored.spec().name),
@@ -188,7 +188,7 @@ impl LiveTable {
         Ok(())
     }
 
-    fn states(&self) -> MutexGuard<'_, States> {
+    fn states(&self) -> MutexGuard<'_, TableStates> {
         self.states.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -40,7 +40,7 @@ fn capture() -> Capture {
     };
     let capture = Capture::open(database, settings).unwrap().0;
     // The tests say when layers are joined.
-    capture.shared.organiser.stop();
+    capture.shared.layer_compaction.stop();
     capture
 }
 

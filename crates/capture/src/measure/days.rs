@@ -19,11 +19,11 @@ pub(crate) struct LateDays {
 pub(super) struct Days {
     /// Nanoseconds after its end for which a date counts as going on.
     delay: i64,
-    zone: Option<Zone>,
+    zone: Option<DayZone>,
 }
 
 #[derive(Debug)]
-struct Zone {
+struct DayZone {
     /// The table whose zone it is.
     spec: Arc<TableSpec>,
     /// Each remembers the last date that it was asked for.
@@ -40,7 +40,7 @@ impl Days {
     pub(super) fn ended(&mut self, spec: &Arc<TableSpec>, times: &[i64], now: i64) -> u64 {
         if self.zone.as_ref().is_none_or(|zone| !Arc::ptr_eq(&zone.spec, spec)) {
             let (Ok(today), Ok(rows)) = (spec.dates(), spec.dates()) else { return 0 };
-            self.zone = Some(Zone { spec: Arc::clone(spec), today, rows });
+            self.zone = Some(DayZone { spec: Arc::clone(spec), today, rows });
         }
         let (Some(zone), Some(earliest)) = (&mut self.zone, times.iter().min()) else { return 0 };
         let today = zone.today.of(now.saturating_sub(self.delay));

@@ -21,7 +21,7 @@ use arrow::array::RecordBatch;
 use serde::Serialize;
 use splay_store::TableSpec;
 
-use crate::calendar::Calendars;
+use crate::calendar::TableCalendars;
 use crate::settings::QualitySettings;
 use days::Days;
 pub(crate) use days::LateDays;
@@ -97,11 +97,11 @@ pub(crate) struct Meters {
     room: Arc<SeriesLimit>,
     /// By lower-case name of the table.
     settings: BTreeMap<String, QualitySettings>,
-    calendars: Calendars,
+    calendars: TableCalendars,
 }
 
 impl Meters {
-    pub(crate) fn new(settings: &BTreeMap<String, QualitySettings>, calendars: Calendars) -> Meters {
+    pub(crate) fn new(settings: &BTreeMap<String, QualitySettings>, calendars: TableCalendars) -> Meters {
         let settings = settings.iter().map(|(table, settings)| (table.to_lowercase(), settings.clone())).collect();
         Meters { room: Arc::default(), settings, calendars }
     }

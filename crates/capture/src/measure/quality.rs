@@ -231,7 +231,7 @@ impl Watch {
         if ended > 0 {
             self.late_days = LateDays { rows: self.late_days.rows + ended, at: now };
         }
-        let mut keys = Keys::new(column(places.symbol), column(places.venue), rows.num_rows());
+        let mut keys = SeriesKeys::new(column(places.symbol), column(places.venue), rows.num_rows());
         for row in 0..rows.num_rows() {
             let at = keys.series(row, |symbol, venue| self.find(symbol, venue));
             let mut defects = Defects::default();
@@ -302,13 +302,13 @@ impl Watch {
             return;
         }
         let middle = seen.len() / 2;
-        let oldest_kept = *seen.select_nth_unstable(middle).1 + 1;
+        let seen_min = *seen.select_nth_unstable(middle).1 + 1;
         let mut recent_series = Vec::new();
         let mut names = HashMap::new();
         let mut all: Vec<Option<SeriesState>> = self.series.drain(..).map(Some).collect();
         let before = all.len();
         for (name, at) in self.names.drain() {
-            let series = all[at as usize].take_if(|series| series.seen >= oldest_kept);
+            let series = all[at as usize].take_if(|series| series.seen >= seen_min);
             if let Some(series) = series {
                 names.insert(name, u32::try_from(recent_series.len()).unwrap_or(NONE));
                 recent_series.push(series);
@@ -385,7 +385,7 @@ fn parts(name: &str) -> (String, String) {
 }
 
 /// The series of a batch's rows. Each pair of a symbol and a venue is looked up once.
-struct Keys<'a> {
+struct SeriesKeys<'a> {
     symbol: Option<DictionaryColumn<'a>>,
     venue: Option<DictionaryColumn<'a>>,
     /// Places of the series by symbol and venue: a cell for each pair if there aren't many more pairs than rows, else by hash.
@@ -423,18 +423,18 @@ impl<'a> DictionaryColumn<'a> {
     }
 }
 
-impl<'a> Keys<'a> {
+impl<'a> SeriesKeys<'a> {
     fn new(
         symbol: Option<&'a arrow::array::ArrayRef>,
         venue: Option<&'a arrow::array::ArrayRef>,
         rows: usize,
-    ) -> Keys<'a> {
+    ) -> SeriesKeys<'a> {
         let (symbol, venue) = (symbol.and_then(DictionaryColumn::of), venue.and_then(DictionaryColumn::of));
         // One more for rows without a text.
         let texts = |texts: &Option<DictionaryColumn<'a>>| texts.as_ref().map_or(0, |texts| texts.texts.len()) + 1;
         let pairs = texts(&symbol).saturating_mul(texts(&venue));
         let cells = if pairs <= rows.saturating_mul(CELLS_A_ROW) { vec![UNKNOWN; pairs] } else { Vec::new() };
-        Keys { symbol, venue, cells, by_hash: HashMap::new(), last: None }
+        SeriesKeys { symbol, venue, cells, by_hash: HashMap::new(), last: None }
     }
 
     #[inline]

@@ -203,7 +203,8 @@ fn late_rows_are_counted_also_where_numbers_tell_the_order_and_rows_of_ended_dat
 fn settings_name_columns_or_turn_them_off() {
     let only = |text: &str| {
         let settings: crate::CaptureSettings = toml::from_str(text).unwrap();
-        let (meter, spec) = (Meters::new(&settings.quality, crate::calendar::Calendars::default()).of("Book"), book());
+        let (meter, spec) =
+            (Meters::new(&settings.quality, crate::calendar::TableCalendars::default()).of("Book"), book());
         let row = |symbol, number| (symbol, "X", Some(number), Some(2.0), Some(1.0));
         meter.look(&spec, &batch(&spec, &[row("A", 1), row("B", 3), row("A", 9)]), 1);
         (meter.quality().defects, meter.quality().series)

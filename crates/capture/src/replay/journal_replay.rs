@@ -8,13 +8,13 @@ use splay_store::{Database, Dates, TableSpec};
 
 use super::{ReplayBatch, ReplayRequest, date, instant};
 use crate::error::{Error, Result};
-use crate::journal::{Cursor, JournalBatch};
+use crate::journal::{JournalBatch, JournalCursor};
 use crate::subscription_filter::SubscriptionFilter;
 
 /// What the journal has of some tables.
 #[derive(Debug)]
 pub(super) struct JournalReplay {
-    cursor: Cursor,
+    cursor: JournalCursor,
     specs: Vec<Arc<TableSpec>>,
     /// By table: its wanted symbols, and the instants within which batches were received.
     chosen: Vec<RowFilter>,
@@ -38,7 +38,7 @@ impl JournalReplay {
         specs: &[Arc<TableSpec>],
         after: u64,
     ) -> Result<JournalReplay> {
-        let (cursor, first) = Cursor::over_all(database.raw_storage(), after)?;
+        let (cursor, first) = JournalCursor::over_all(database.raw_storage(), after)?;
         if after > 0 && after.saturating_add(1) < first {
             return Err(Error::Gone { table: specs[0].name.clone(), after, oldest: first });
         }

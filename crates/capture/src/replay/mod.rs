@@ -106,14 +106,14 @@ struct ReplayBatch {
 
 /// Where batches come from, one after the other.
 #[derive(Debug)]
-enum Source {
+enum ReplayBatches {
     Stored(Box<TableReplay>),
     Recorded(Box<JournalReplay>),
 }
 
 /// One table as a subscriber wants it.
 #[derive(Debug)]
-struct View {
+struct ReplayedTable {
     name: Arc<str>,
     spec: Arc<TableSpec>,
     /// Which rows and columns the subscriber gets; `None` if it gets nothing of the table.
@@ -123,8 +123,8 @@ struct View {
 /// A replay that is going on.
 #[derive(Debug)]
 pub struct Replay {
-    source: Source,
-    views: Vec<View>,
+    source: ReplayBatches,
+    views: Vec<ReplayedTable>,
     pace: Pace,
     speed: ReplaySpeed,
     /// The instant with which it begins, once known.
@@ -174,12 +174,12 @@ impl Replay {
             ReplaySource::Stored => {
                 let stored = TableReplay::open(database, request, &specs, after, with_snapshot)?;
                 let first = stored.begins();
-                (Source::Stored(Box::new(stored)), first)
+                (ReplayBatches::Stored(Box::new(stored)), first)
             }
             ReplaySource::Recorded => {
                 let recorded = JournalReplay::open(database, request, &specs, after)?;
                 let first = recorded.begins();
-                (Source::Recorded(Box::new(recorded)), first)
+                (ReplayBatches::Recorded(Box::new(recorded)), first)
             }
         };
         let is_selected = |place: &usize| views[*place].filter.is_some();
@@ -241,21 +241,21 @@ impl Replay {
         }
         let views = &self.views;
         match &mut self.source {
-            Source::Stored(stored) => stored.next(|table| views[table].filter.is_some()),
-            Source::Recorded(recorded) => recorded.next(),
+            ReplayBatches::Stored(stored) => stored.next(|table| views[table].filter.is_some()),
+            ReplayBatches::Recorded(recorded) => recorded.next(),
         }
     }
 
     /// The next part of the snapshots, table after table.
     fn snapshot(&mut self) -> Result<Option<Update>> {
         while let Some(place) = self.snapshots.last().copied() {
-            let View { name, spec, filter: Some(filter) } = &self.views[place] else {
+            let ReplayedTable { name, spec, filter: Some(filter) } = &self.views[place] else {
                 self.snapshots.pop();
                 continue;
             };
             let part = match &mut self.source {
-                Source::Stored(stored) => stored.before(place)?,
-                Source::Recorded(_) => None,
+                ReplayBatches::Stored(stored) => stored.before(place)?,
+                ReplayBatches::Recorded(_) => None,
             };
             let (rows, more) = part.unwrap_or_else(|| (RecordBatch::new_empty(spec.arrow()), false));
             if !more {
@@ -282,7 +282,7 @@ impl Replay {
         }
         // Where several tables are replayed, the first one with a filter stands for them.
         let view = self.views.iter().find_map(|view| Some((view, view.filter.as_ref()?)));
-        let Some((View { name, spec, .. }, filter)) = view else { return Err(Error::Closed) };
+        let Some((ReplayedTable { name, spec, .. }, filter)) = view else { return Err(Error::Closed) };
         let rows = filter.columns(spec, &RecordBatch::new_empty(spec.arrow()))?;
         Ok(Update { table: Arc::clone(name), sequence: self.last, kind: UpdateKind::End, rows })
     }
@@ -304,7 +304,7 @@ fn specs(database: &Database, tables: &[String]) -> Result<Vec<Arc<TableSpec>>> 
     Ok(specs)
 }
 
-fn views(tables: &[String], specs: &[Arc<TableSpec>], view: &ReplayView) -> Result<Vec<View>> {
+fn views(tables: &[String], specs: &[Arc<TableSpec>], view: &ReplayView) -> Result<Vec<ReplayedTable>> {
     for name in view.tables.iter().flatten() {
         if !tables.iter().any(|table| table.eq_ignore_ascii_case(name)) {
             return Err(Error::NoSuchTable { table: name.clone() });
@@ -317,7 +317,7 @@ fn views(tables: &[String], specs: &[Arc<TableSpec>], view: &ReplayView) -> Resu
         let filter = is_viewed(&spec.name)
             .then(|| SubscriptionFilter::new(spec, view.symbols.as_deref(), view.columns.as_deref()))
             .transpose()?;
-        Ok(View { name: Arc::from(spec.name.as_str()), spec: Arc::clone(spec), filter })
+        Ok(ReplayedTable { name: Arc::from(spec.name.as_str()), spec: Arc::clone(spec), filter })
     });
     made.collect()
 }

@@ -14,7 +14,7 @@ use splay_store::ColumnType;
 use super::cell::TextCell;
 
 /// A column. What is narrower than 64 bits is gathered wide, and was checked to fit.
-pub(super) enum Column {
+pub(super) enum TextColumn {
     Bool(BooleanBuilder),
     Int(Int64Builder),
     UInt(UInt64Builder),
@@ -25,26 +25,26 @@ pub(super) enum Column {
     Levels(FixedSizeListBuilder<Float64Builder>, usize),
 }
 
-impl Column {
-    pub(super) fn new(column_type: &ColumnType) -> Column {
+impl TextColumn {
+    pub(super) fn new(column_type: &ColumnType) -> TextColumn {
         use ColumnType as T;
         match column_type {
-            T::Bool => Column::Bool(BooleanBuilder::new()),
+            T::Bool => TextColumn::Bool(BooleanBuilder::new()),
             T::Int8 | T::Int16 | T::Int32 | T::Int64 | T::Date | T::Time | T::Timestamp => {
-                Column::Int(Int64Builder::new())
+                TextColumn::Int(Int64Builder::new())
             }
-            T::UInt8 | T::UInt16 | T::UInt32 | T::UInt64 => Column::UInt(UInt64Builder::new()),
-            T::Float32 | T::Float64 => Column::Float(Float64Builder::new()),
-            T::Decimal { .. } => Column::Decimal(Decimal128Builder::new().with_data_type(column_type.arrow())),
-            T::Text => Column::Text(StringBuilder::new()),
-            T::Symbol => Column::Symbol(StringDictionaryBuilder::new()),
+            T::UInt8 | T::UInt16 | T::UInt32 | T::UInt64 => TextColumn::UInt(UInt64Builder::new()),
+            T::Float32 | T::Float64 => TextColumn::Float(Float64Builder::new()),
+            T::Decimal { .. } => TextColumn::Decimal(Decimal128Builder::new().with_data_type(column_type.arrow())),
+            T::Text => TextColumn::Text(StringBuilder::new()),
+            T::Symbol => TextColumn::Symbol(StringDictionaryBuilder::new()),
             T::Levels { size } => {
                 let builder = FixedSizeListBuilder::new(Float64Builder::new(), *size);
                 let builder = match column_type.arrow() {
                     DataType::FixedSizeList(item, _) => builder.with_field(item),
                     _ => builder,
                 };
-                Column::Levels(builder, usize::try_from(*size).unwrap_or(0))
+                TextColumn::Levels(builder, usize::try_from(*size).unwrap_or(0))
             }
         }
     }
@@ -52,14 +52,14 @@ impl Column {
     /// Appends a value, which was made for a column of this type.
     pub(super) fn push(&mut self, cell: &TextCell<'_>) {
         match (self, cell) {
-            (Column::Bool(column), TextCell::Bool(value)) => column.append_value(*value),
-            (Column::Int(column), TextCell::Int(value)) => column.append_value(*value),
-            (Column::UInt(column), TextCell::UInt(value)) => column.append_value(*value),
-            (Column::Float(column), TextCell::Float(value)) => column.append_value(*value),
-            (Column::Decimal(column), TextCell::Decimal(value)) => column.append_value(*value),
-            (Column::Text(column), TextCell::Text(value)) => column.append_value(value),
-            (Column::Symbol(column), TextCell::Text(value)) => column.append_value(value),
-            (Column::Levels(column, _), TextCell::Levels(items)) => {
+            (TextColumn::Bool(column), TextCell::Bool(value)) => column.append_value(*value),
+            (TextColumn::Int(column), TextCell::Int(value)) => column.append_value(*value),
+            (TextColumn::UInt(column), TextCell::UInt(value)) => column.append_value(*value),
+            (TextColumn::Float(column), TextCell::Float(value)) => column.append_value(*value),
+            (TextColumn::Decimal(column), TextCell::Decimal(value)) => column.append_value(*value),
+            (TextColumn::Text(column), TextCell::Text(value)) => column.append_value(value),
+            (TextColumn::Symbol(column), TextCell::Text(value)) => column.append_value(value),
+            (TextColumn::Levels(column, _), TextCell::Levels(items)) => {
                 items.iter().for_each(|item| column.values().append_option(*item));
                 column.append(true);
             }
@@ -69,14 +69,14 @@ impl Column {
 
     fn push_null(&mut self) {
         match self {
-            Column::Bool(column) => column.append_null(),
-            Column::Int(column) => column.append_null(),
-            Column::UInt(column) => column.append_null(),
-            Column::Float(column) => column.append_null(),
-            Column::Decimal(column) => column.append_null(),
-            Column::Text(column) => column.append_null(),
-            Column::Symbol(column) => column.append_null(),
-            Column::Levels(column, size) => {
+            TextColumn::Bool(column) => column.append_null(),
+            TextColumn::Int(column) => column.append_null(),
+            TextColumn::UInt(column) => column.append_null(),
+            TextColumn::Float(column) => column.append_null(),
+            TextColumn::Decimal(column) => column.append_null(),
+            TextColumn::Text(column) => column.append_null(),
+            TextColumn::Symbol(column) => column.append_null(),
+            TextColumn::Levels(column, size) => {
                 column.values().append_nulls(*size);
                 column.append(false);
             }
@@ -85,14 +85,14 @@ impl Column {
 
     pub(super) fn finish(mut self, column_type: &ColumnType) -> Result<ArrayRef, ArrowError> {
         let wide: ArrayRef = match &mut self {
-            Column::Bool(column) => Arc::new(column.finish()),
-            Column::Int(column) => Arc::new(column.finish()),
-            Column::UInt(column) => Arc::new(column.finish()),
-            Column::Float(column) => Arc::new(column.finish()),
-            Column::Decimal(column) => Arc::new(column.finish()),
-            Column::Text(column) => Arc::new(column.finish()),
-            Column::Symbol(column) => Arc::new(column.finish()),
-            Column::Levels(column, _) => Arc::new(column.finish()),
+            TextColumn::Bool(column) => Arc::new(column.finish()),
+            TextColumn::Int(column) => Arc::new(column.finish()),
+            TextColumn::UInt(column) => Arc::new(column.finish()),
+            TextColumn::Float(column) => Arc::new(column.finish()),
+            TextColumn::Decimal(column) => Arc::new(column.finish()),
+            TextColumn::Text(column) => Arc::new(column.finish()),
+            TextColumn::Symbol(column) => Arc::new(column.finish()),
+            TextColumn::Levels(column, _) => Arc::new(column.finish()),
         };
         if *column_type == ColumnType::Date {
             cast(&cast(&wide, &DataType::Int32)?, &column_type.arrow())

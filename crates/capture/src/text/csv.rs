@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 /// A field. Without quotes and without text it is null.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Field<'a> {
+pub(super) struct TextField<'a> {
     pub(super) text: Cow<'a, str>,
     pub(super) is_quoted: bool,
 }
@@ -13,7 +13,7 @@ pub(super) struct Field<'a> {
 ///
 /// # Errors
 /// What is wrong with its quotes.
-pub(super) fn fields(line: &str) -> Result<Vec<Field<'_>>, &'static str> {
+pub(super) fn fields(line: &str) -> Result<Vec<TextField<'_>>, &'static str> {
     let (mut fields, mut rest) = (Vec::new(), line);
     loop {
         let (field, behind) = match rest.strip_prefix('"') {
@@ -24,7 +24,7 @@ pub(super) fn fields(line: &str) -> Result<Vec<Field<'_>>, &'static str> {
                 if text.contains('"') {
                     return Err("a field that isn't quoted contains a quote");
                 }
-                (Field { text: Cow::Borrowed(text), is_quoted: false }, &rest[end..])
+                (TextField { text: Cow::Borrowed(text), is_quoted: false }, &rest[end..])
             }
         };
         fields.push(field);
@@ -37,7 +37,7 @@ pub(super) fn fields(line: &str) -> Result<Vec<Field<'_>>, &'static str> {
 }
 
 /// A field behind its opening quote, and what follows its closing one.
-fn quoted_field(quoted: &str) -> Result<(Field<'_>, &str), &'static str> {
+fn quoted_field(quoted: &str) -> Result<(TextField<'_>, &str), &'static str> {
     let (mut text, mut from) = (Cow::Borrowed(""), 0);
     loop {
         let Some(quote) = quoted[from..].find('"').map(|at| from + at) else {
@@ -50,7 +50,7 @@ fn quoted_field(quoted: &str) -> Result<(Field<'_>, &str), &'static str> {
             text.to_mut().push_str(piece)
         }
         if !behind.starts_with('"') {
-            return Ok((Field { text, is_quoted: true }, behind));
+            return Ok((TextField { text, is_quoted: true }, behind));
         }
         text.to_mut().push('"');
         from = quote + 2;

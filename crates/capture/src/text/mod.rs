@@ -24,7 +24,7 @@ use splay_store::{ColumnSpec, TableSpec};
 
 pub use cell::TimeUnit;
 use cell::{TextCell, levels, of_text};
-use columns::Column;
+use columns::TextColumn;
 
 /// Bytes of a refused line that an error keeps.
 const SAMPLE_BYTES_MAX: usize = 120;
@@ -251,7 +251,7 @@ impl TextDecoder {
         if fields.len() != self.fields.len() {
             return Err(format!("it has {} fields, not {}", fields.len(), self.fields.len()));
         }
-        let cell = |(place, field): (&usize, csv::Field<'a>)| -> Result<(usize, TextCell<'a>), String> {
+        let cell = |(place, field): (&usize, csv::TextField<'a>)| -> Result<(usize, TextCell<'a>), String> {
             if field.text.is_empty() && !field.is_quoted {
                 return Ok((*place, TextCell::Null));
             }
@@ -315,7 +315,7 @@ struct GrowingRows<'a> {
     specs: &'a [ColumnSpec],
     time: usize,
     /// Columns that occurred, as long as the rows.
-    columns: Vec<Option<Column>>,
+    columns: Vec<Option<TextColumn>>,
     rows: usize,
 }
 
@@ -330,10 +330,10 @@ impl<'a> GrowingRows<'a> {
     }
 
     /// A column; one that occurs for the first time is null in the rows before.
-    fn column(&mut self, place: usize) -> &mut Column {
+    fn column(&mut self, place: usize) -> &mut TextColumn {
         let (rows, column_type) = (self.rows, &self.specs[place].column_type);
         self.columns[place].get_or_insert_with(|| {
-            let mut column = Column::new(column_type);
+            let mut column = TextColumn::new(column_type);
             (0..rows).for_each(|_| column.push(&TextCell::Null));
             column
         })

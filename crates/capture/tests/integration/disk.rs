@@ -41,7 +41,7 @@ fn reserve(storage: &FaultStorage) -> u64 {
     storage.identity(".journal/reserve").map_or(0, |identity| identity.length)
 }
 
-/// Waits for something that the keeper does.
+/// Waits for something that the maintenance thread does.
 fn eventually(what: &str, mut happened: impl FnMut() -> bool) {
     let start = Instant::now();
     while !happened() {
@@ -57,7 +57,7 @@ fn rows_are_refused_before_the_disk_is_full_and_taken_again_without_a_start() {
     assert_eq!(reserve(&storage), RESERVE);
     send(&capture, 0).unwrap();
     storage.free_bytes(Some(LEAST - 1));
-    eventually("the keeper looks", || capture.is_full());
+    eventually("the maintenance thread looks", || capture.is_full());
     let operations = storage.operations();
     let refused = send(&capture, 1).unwrap_err();
     let message = refused.to_string();
@@ -161,7 +161,7 @@ fn a_batch_that_was_refused_before_the_queue_is_no_repeat_behind_others() {
     let send = |sequence: u64| send_as(&capture, "trade", sequence.cast_signed(), producer(sequence));
     send(1).unwrap();
     storage.free_bytes(Some(0));
-    eventually("the keeper looks", || capture.is_full());
+    eventually("the maintenance thread looks", || capture.is_full());
     assert!(send(2).is_err());
     storage.free_bytes(None);
     assert!(send(3).unwrap_err().is_retryable(), "has room, and comes behind one that had none");
@@ -216,7 +216,7 @@ fn a_real_disk_that_gets_full_is_seen_and_its_reserve_is_real() {
     assert_eq!(capture.status().disk.reserve_bytes, 1 << 20);
     send(&capture, 0).unwrap();
     disk.fill(1 << 20);
-    eventually("the keeper looks", || capture.is_full());
+    eventually("the maintenance thread looks", || capture.is_full());
     assert!(send(&capture, 1).unwrap_err().is_retryable());
     std::fs::remove_file(disk.filler()).unwrap();
     send(&capture, 1).unwrap();
