@@ -24,7 +24,7 @@ use crate::value::Value;
 pub(crate) type MaskedPart<'a> = (&'a ArrayRef, Option<&'a FilterMask>);
 
 /// The kept rows of at least one part.
-pub(crate) fn kept_rows(parts: &[MaskedPart<'_>]) -> Result<ArrayRef> {
+pub(crate) fn filtered_rows(parts: &[MaskedPart<'_>]) -> Result<ArrayRef> {
     let first: &dyn Array = parts[0].0.as_ref();
     if let Some(coded) = first.as_any_dictionary_opt().and_then(|_| codes(parts)) {
         return Ok(coded);
@@ -247,7 +247,7 @@ impl BitWriter {
 impl FilterMask {
     /// The kept rows of a column that is as long as the mask.
     pub fn filter(&self, column: &ArrayRef) -> Result<ArrayRef> {
-        kept_rows(&[(column, Some(self))])
+        filtered_rows(&[(column, Some(self))])
     }
 
     /// Filters a column or a constant.
@@ -322,7 +322,7 @@ mod tests {
                 })
                 .collect();
             let expected: Vec<&dyn Array> = expected.iter().map(AsRef::as_ref).collect();
-            let (actual, expected) = (kept_rows(&masked_parts).unwrap(), concat(&expected).unwrap());
+            let (actual, expected) = (filtered_rows(&masked_parts).unwrap(), concat(&expected).unwrap());
             assert_eq!(actual.data_type(), expected.data_type());
             actual.to_data().validate_full().unwrap();
             let plain = |array: &ArrayRef| match array.as_dictionary_opt::<Int32Type>() {

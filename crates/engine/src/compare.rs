@@ -19,7 +19,7 @@ use crate::vector::vectorized;
 /// Values whose comparisons become a word.
 const WORD: usize = 64;
 
-trait Number: ArrowNativeType + PartialOrd {
+trait ComparedNumber: ArrowNativeType + PartialOrd {
     fn is_nan(self) -> bool {
         false
     }
@@ -27,19 +27,19 @@ trait Number: ArrowNativeType + PartialOrd {
 
 macro_rules! whole {
     ($($native:ty),*) => {$(
-        impl Number for $native {}
+        impl ComparedNumber for $native {}
     )*};
 }
 
 whole!(i8, i16, i32, i64, i128, u8, u16, u32, u64);
 
-impl Number for f32 {
+impl ComparedNumber for f32 {
     fn is_nan(self) -> bool {
         f32::is_nan(self)
     }
 }
 
-impl Number for f64 {
+impl ComparedNumber for f64 {
     fn is_nan(self) -> bool {
         f64::is_nan(self)
     }
@@ -55,7 +55,7 @@ pub(crate) fn numbers(op: BinaryOp, left: &Value, right: &Value) -> Option<Array
     with_native!(data_type, N => compare_numbers::<N>(op, left, right), _ => None)
 }
 
-fn compare_numbers<N: Number>(op: BinaryOp, left: &Value, right: &Value) -> Option<ArrayRef> {
+fn compare_numbers<N: ComparedNumber>(op: BinaryOp, left: &Value, right: &Value) -> Option<ArrayRef> {
     let (bits, nulls) = match (left, right) {
         (Value::Array(left), Value::Scalar(right)) => with_one::<N>(op, left, right)?,
         (Value::Scalar(left), Value::Array(right)) => with_one::<N>(op.swapped(), right, left)?,
@@ -67,7 +67,11 @@ fn compare_numbers<N: Number>(op: BinaryOp, left: &Value, right: &Value) -> Opti
     Some(Arc::new(BooleanArray::new(bits, nulls)))
 }
 
-fn with_one<N: Number>(op: BinaryOp, values: &ArrayRef, one: &ArrayRef) -> Option<(BooleanBuffer, Option<NullBuffer>)> {
+fn with_one<N: ComparedNumber>(
+    op: BinaryOp,
+    values: &ArrayRef,
+    one: &ArrayRef,
+) -> Option<(BooleanBuffer, Option<NullBuffer>)> {
     if one.is_null(0) {
         let nulls = NullBuffer::new_null(values.len());
         return Some((BooleanBuffer::new_unset(values.len()), Some(nulls)));
@@ -81,8 +85,8 @@ fn with_one<N: Number>(op: BinaryOp, values: &ArrayRef, one: &ArrayRef) -> Optio
         (BinaryOp::LessOrEqual, false) => each(&of, |value| value <= one),
         (BinaryOp::Greater, false) => !&each(&of, |value| value <= one),
         (BinaryOp::GreaterOrEqual, false) => !&each(&of, |value| value < one),
-        (BinaryOp::Equal | BinaryOp::GreaterOrEqual, true) => each(&of, Number::is_nan),
-        (BinaryOp::NotEqual | BinaryOp::Less, true) => !&each(&of, Number::is_nan),
+        (BinaryOp::Equal | BinaryOp::GreaterOrEqual, true) => each(&of, ComparedNumber::is_nan),
+        (BinaryOp::NotEqual | BinaryOp::Less, true) => !&each(&of, ComparedNumber::is_nan),
         (BinaryOp::LessOrEqual, true) => BooleanBuffer::new_set(values.len()),
         (BinaryOp::Greater, true) => BooleanBuffer::new_unset(values.len()),
         _ => return None,
@@ -98,7 +102,7 @@ pub(crate) fn is_one_of(values: &ArrayRef, list: &ArrayRef) -> Option<BooleanBuf
     with_native!(values.data_type(), N => Some(one_of::<N>(values, list)), _ => None)
 }
 
-fn one_of<N: Number>(values: &ArrayRef, list: &ArrayRef) -> BooleanBuffer {
+fn one_of<N: ComparedNumber>(values: &ArrayRef, list: &ArrayRef) -> BooleanBuffer {
     let (values, items) = (natives::<N>(values), natives::<N>(list));
     let items = (0..list.len()).filter(|item| list.is_valid(*item)).map(|item| items[item]);
     let (nans, items): (Vec<N>, Vec<N>) = items.partition(|item| item.is_nan());
@@ -114,15 +118,15 @@ fn one_of<N: Number>(values: &ArrayRef, list: &ArrayRef) -> BooleanBuffer {
         },
     );
     let bits = BooleanBuffer::new(Buffer::from_vec(words), 0, values.len());
-    if nans.is_empty() { bits } else { &bits | &each(&values, Number::is_nan) }
+    if nans.is_empty() { bits } else { &bits | &each(&values, ComparedNumber::is_nan) }
 }
 
 /// Which floats are NaN; no number of another type is.
 pub(crate) fn are_nan(numbers: &ArrayRef) -> Option<BooleanBuffer> {
-    with_native!(numbers.data_type(), N => Some(each(&natives::<N>(numbers), Number::is_nan)), _ => None)
+    with_native!(numbers.data_type(), N => Some(each(&natives::<N>(numbers), ComparedNumber::is_nan)), _ => None)
 }
 
-fn with_each<N: Number>(op: BinaryOp, left: &[N], right: &[N]) -> Option<BooleanBuffer> {
+fn with_each<N: ComparedNumber>(op: BinaryOp, left: &[N], right: &[N]) -> Option<BooleanBuffer> {
     let less = |one: N, other: N| (one < other) | (other.is_nan() & !one.is_nan());
     let equal = |one: N, other: N| (one == other) | (one.is_nan() & other.is_nan());
     Some(match op {
@@ -136,7 +140,7 @@ fn with_each<N: Number>(op: BinaryOp, left: &[N], right: &[N]) -> Option<Boolean
     })
 }
 
-fn each<N: Number>(values: &[N], test: impl Fn(N) -> bool) -> BooleanBuffer {
+fn each<N: ComparedNumber>(values: &[N], test: impl Fn(N) -> bool) -> BooleanBuffer {
     let (whole, rest) = values.as_chunks::<WORD>();
     let mut words: Vec<u64> = Vec::with_capacity(whole.len() + 1);
     vectorized(
@@ -150,7 +154,7 @@ fn each<N: Number>(values: &[N], test: impl Fn(N) -> bool) -> BooleanBuffer {
     BooleanBuffer::new(Buffer::from_vec(words), 0, values.len())
 }
 
-fn pairs<N: Number>(left: &[N], right: &[N], test: impl Fn(N, N) -> bool) -> BooleanBuffer {
+fn pairs<N: ComparedNumber>(left: &[N], right: &[N], test: impl Fn(N, N) -> bool) -> BooleanBuffer {
     let rows = left.len().min(right.len());
     let ((lefts, left), (rights, right)) = (left[..rows].as_chunks::<WORD>(), right[..rows].as_chunks::<WORD>());
     let mut words: Vec<u64> = Vec::with_capacity(lefts.len() + 1);

@@ -14,7 +14,7 @@ use crate::frame::{Frame, SortKey};
 use crate::plan::Plan;
 use crate::rows::rows;
 use crate::scan::{Scan, find_covers, narrowed, table};
-use crate::table::{Cover, Ends, RowSelection, count, distance, find, find_by_time, time_at_end};
+use crate::table::{Cover, RowSelection, TimeEnds, count, distance, find, find_by_time, time_at_end};
 use crate::window::WindowCall;
 
 /// Most rows at an end of time that are found by the ends of each symbol's runs.
@@ -37,7 +37,7 @@ pub(crate) fn ends(
     if scan.predicate.is_some() {
         return ends_that_pass(scan, (outputs, types), *descending, count, context).map(Some);
     }
-    let ends = Ends { latest: *descending, count, of_each_symbol: false };
+    let ends = TimeEnds { latest: *descending, count, of_each_symbol: false };
     let covers =
         find_covers(scan, context, |snapshot, selection| find_by_time(snapshot, selection, ends, context.threads))?;
     rows(scan, &covers, outputs, types, None, context).map(Some)
@@ -59,7 +59,7 @@ pub(crate) fn ends_of_symbols(
     if scan.predicate.is_some() || !is(partition, symbol) || !is(&key.expr, spec.time_position()) {
         return Ok(None);
     }
-    let ends = Ends { latest: key.descending, count, of_each_symbol: true };
+    let ends = TimeEnds { latest: key.descending, count, of_each_symbol: true };
     let covers =
         find_covers(scan, context, |snapshot, selection| find_by_time(snapshot, selection, ends, context.threads))?;
     rows(scan, &covers, outputs, types, None, context).map(Some)

@@ -28,7 +28,7 @@ use crate::own_type::{OwnComparison, own_comparison};
 use crate::value::Value;
 use crate::value_list::ValueList;
 use crate::widen::widen;
-use choice::Choice;
+use choice::CaseChoice;
 use codes::TextResults;
 use per_stretch::{ROWS_MIN as STRETCHES_ROWS_MIN, over_stretches};
 use per_text::over_recurring_texts;
@@ -91,7 +91,7 @@ pub trait ScalarFunction: Debug + Send + Sync {
 }
 
 /// The columns that an expression reads.
-pub(crate) trait Columns {
+pub(crate) trait InputColumns {
     fn rows(&self) -> usize;
     fn column(&self, position: usize) -> Result<Value>;
 
@@ -111,7 +111,7 @@ pub(crate) trait Columns {
     }
 
     /// Whether each value of a CASE is computed only for the rows that select it, because computing it for all rows failed.
-    fn are_asked(&self) -> bool {
+    fn is_lazy(&self) -> bool {
         false
     }
 }
@@ -122,7 +122,7 @@ pub(crate) struct EvaluatedColumns {
     pub rows: usize,
 }
 
-impl Columns for EvaluatedColumns {
+impl InputColumns for EvaluatedColumns {
     fn rows(&self) -> usize {
         self.rows
     }
@@ -134,7 +134,7 @@ impl Columns for EvaluatedColumns {
 
 impl Expr {
     /// Its values for the rows of `columns`.
-    pub(crate) fn evaluate(&self, columns: &dyn Columns, constants: &[ArrayRef]) -> Result<Value> {
+    pub(crate) fn evaluate(&self, columns: &dyn InputColumns, constants: &[ArrayRef]) -> Result<Value> {
         match self {
             Expr::Column(position) => columns.column(*position),
             Expr::Constant(position) => Ok(Value::Scalar(Arc::clone(&constants[*position]))),
@@ -158,7 +158,7 @@ impl Expr {
             Expr::Cast(expr, data_type) => convert(&expr.evaluate(columns, constants)?, data_type),
             Expr::Find(_, _) => self.evaluate_each(columns, constants),
             Expr::Case { .. } | Expr::Call(_, _) | Expr::Lookup(_, _, _) => {
-                if let Some(value) = codes::over_known_texts(self, columns, constants)? {
+                if let Some(value) = codes::over_coded_column(self, columns, constants)? {
                     return Ok(value);
                 }
                 // Few rows are computed one by one, and their column is read once.
@@ -190,17 +190,17 @@ impl Expr {
     }
 
     /// The values of a choice, a call or a look-up, row by row.
-    fn evaluate_each(&self, columns: &dyn Columns, constants: &[ArrayRef]) -> Result<Value> {
+    fn evaluate_each(&self, columns: &dyn InputColumns, constants: &[ArrayRef]) -> Result<Value> {
         match self {
             Expr::Case { branches, otherwise, data_type } => {
-                let choice = Choice { branches, otherwise: otherwise.as_deref(), data_type };
-                if columns.are_asked() {
-                    return choice.as_asked(columns, constants);
+                let choice = CaseChoice { branches, otherwise: otherwise.as_deref(), data_type };
+                if columns.is_lazy() {
+                    return choice.lazily(columns, constants);
                 }
                 match codes::unless_refused(choice.of_all(columns, constants))? {
                     Some(value) => Ok(value),
                     // The error may come from a row for which no condition asks for the value.
-                    None => choice.as_asked(columns, constants),
+                    None => choice.lazily(columns, constants),
                 }
             }
             Expr::Call(function, arguments) => {
@@ -285,7 +285,11 @@ impl Expr {
     }
 
     /// The values as codes of a dictionary, if they are a choice of constant texts, or texts of a look-up; `None` for other expressions.
-    pub(crate) fn evaluate_coded(&self, columns: &dyn Columns, constants: &[ArrayRef]) -> Result<Option<ArrayRef>> {
+    pub(crate) fn evaluate_coded(
+        &self,
+        columns: &dyn InputColumns,
+        constants: &[ArrayRef],
+    ) -> Result<Option<ArrayRef>> {
         if let Expr::Lookup(table, Some(column), key) = self {
             let keys = key.evaluate(columns, constants)?.into_array(columns.rows())?;
             return table.coded(&keys, *column, constants);
@@ -318,7 +322,7 @@ impl Expr {
     }
 
     /// The values as an array: as codes where [`Expr::evaluate_coded`] gives some.
-    pub(crate) fn evaluate_key(&self, columns: &dyn Columns, constants: &[ArrayRef]) -> Result<ArrayRef> {
+    pub(crate) fn evaluate_key(&self, columns: &dyn InputColumns, constants: &[ArrayRef]) -> Result<ArrayRef> {
         match self.evaluate_coded(columns, constants)? {
             Some(coded) => Ok(coded),
             None => self.evaluate(columns, constants)?.into_array(columns.rows()),
@@ -409,7 +413,7 @@ fn compare(
     value: &Expr,
     wide: &DataType,
     constant: usize,
-    columns: &dyn Columns,
+    columns: &dyn InputColumns,
     constants: &[ArrayRef],
 ) -> Result<Value> {
     let value = value.evaluate(columns, constants)?;

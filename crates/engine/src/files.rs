@@ -37,10 +37,10 @@ pub(crate) fn file_frames(
     let Some(files) = context.files.get(scan.files) else {
         return Err(Error::Unsupported("files that the plan doesn't have".to_owned()));
     };
-    let decoder = Decoder { files: files.as_ref(), scan, context, bytes: AtomicUsize::new(0) };
+    let decoder = FileDecoder { files: files.as_ref(), scan, context, bytes: AtomicUsize::new(0) };
     decoder.check_estimate(row_limit)?;
-    let wanted = decoder.row_groups(predicate)?;
-    let parts = files.parts(files.groups(), &|group| wanted[group]);
+    let selected = decoder.row_groups(predicate)?;
+    let parts = files.parts(files.groups(), &|group| selected[group]);
     let parts: Vec<FileSlice> = parts.into_iter().flatten().flat_map(FileSlice::one_by_one).collect();
     if row_limit == usize::MAX {
         return decoder.frames(&parts, usize::MAX);
@@ -64,7 +64,7 @@ struct PartColumns {
     rows: usize,
 }
 
-struct Decoder<'a> {
+struct FileDecoder<'a> {
     files: &'a dyn FilesInPlace,
     scan: &'a FileScan,
     context: &'a ExecutionContext<'a>,
@@ -72,7 +72,7 @@ struct Decoder<'a> {
     bytes: AtomicUsize,
 }
 
-impl Decoder<'_> {
+impl FileDecoder<'_> {
     /// The columns to decode: their positions in the plan, and in the files.
     fn columns(&self) -> Vec<(usize, usize)> {
         let position = |(position, column): (usize, &Option<usize>)| column.map(|column| (position, column));
@@ -162,22 +162,22 @@ impl Decoder<'_> {
         let mut batches: Vec<Option<Vec<ArrayRef>>> =
             columns.iter().map(|(_, column)| self.files.kept(part, *column)).collect();
         let missing: Vec<(usize, usize)> =
-            columns.iter().zip(&batches).filter(|(_, kept)| kept.is_none()).map(|(column, _)| *column).collect();
+            columns.iter().zip(&batches).filter(|(_, cached)| cached.is_none()).map(|(column, _)| *column).collect();
         let mut rows = 0;
         // Any column tells how many rows a file has that would be parsed for that.
-        let kept_rows = || {
+        let cached_rows = || {
             let is_parsed = columns.is_empty() && part.groups.is_none();
             let mut all = (0..self.files.schema().fields().len()).take_while(|_| is_parsed);
             all.find_map(|column| self.files.kept(part, column))
                 .map(|batches| batches.iter().map(|batch| batch.len()).sum())
         };
-        if let Some(kept) = kept_rows() {
-            rows = kept;
+        if let Some(cached) = cached_rows() {
+            rows = cached;
         } else if !missing.is_empty() || columns.is_empty() {
             let read = self.read(part, &missing, row_limit)?;
             rows = read.rows;
             let mut read = missing.iter().zip(read.columns);
-            for of_column in batches.iter_mut().filter(|kept| kept.is_none()) {
+            for of_column in batches.iter_mut().filter(|cached| cached.is_none()) {
                 let Some(((_, column), read)) = read.next() else { break };
                 if row_limit == usize::MAX {
                     self.files.keep(part, *column, &read);
@@ -234,20 +234,22 @@ impl Decoder<'_> {
 
     /// Which row groups may have a row for which a condition holds.
     fn row_groups(&self, predicate: Option<&Expr>) -> Result<Vec<bool>> {
-        let mut wanted = vec![true; self.files.groups()];
+        let mut selected = vec![true; self.files.groups()];
         let mut conditions: Vec<&Expr> = predicate.into_iter().collect();
         while let Some(condition) = conditions.pop() {
             match condition {
                 Expr::Binary(BinaryOp::And, left, right) => conditions.extend([left.as_ref(), right.as_ref()]),
-                Expr::Binary(op, left, right) if op.is_comparison() => self.rule_out(*op, left, right, &mut wanted)?,
+                Expr::Binary(op, left, right) if op.is_comparison() => {
+                    self.rule_out(*op, left, right, &mut selected)?
+                }
                 _ => {}
             }
         }
-        Ok(wanted)
+        Ok(selected)
     }
 
     /// Rules out the row groups of which no value of a column compares so with a value that is the same for all rows.
-    fn rule_out(&self, op: BinaryOp, left: &Expr, right: &Expr, wanted: &mut [bool]) -> Result<()> {
+    fn rule_out(&self, op: BinaryOp, left: &Expr, right: &Expr, selected: &mut [bool]) -> Result<()> {
         let (op, position, bound) = match (left, right) {
             (Expr::Column(position), bound) => (op, *position, bound),
             (bound, Expr::Column(position)) => (op.swapped(), *position, bound),
@@ -275,12 +277,12 @@ impl Decoder<'_> {
         };
         for (values, op) in ends {
             let Ok(values) = cast(values, data_type) else { return Ok(()) };
-            let groups = Frame::new(vec![values], wanted.len());
+            let groups = Frame::new(vec![values], selected.len());
             let comparison = Expr::Binary(op, Box::new(Expr::Column(0)), Box::new(bound.clone()));
-            let holds = comparison.evaluate(&groups, self.context.constants)?.into_array(wanted.len())?;
+            let holds = comparison.evaluate(&groups, self.context.constants)?.into_array(selected.len())?;
             let Some(holds) = holds.as_boolean_opt() else { return Ok(()) };
-            for (group, is_wanted) in wanted.iter_mut().enumerate() {
-                *is_wanted &= holds.is_null(group) || holds.value(group);
+            for (group, is_selected) in selected.iter_mut().enumerate() {
+                *is_selected &= holds.is_null(group) || holds.value(group);
             }
         }
         Ok(())

@@ -11,7 +11,7 @@ use splay_store::in_form;
 use crate::dictionaries::concat_arrays;
 use crate::error::Result;
 use crate::expr::codes::condition;
-use crate::expr::{Columns, Expr};
+use crate::expr::{Expr, InputColumns};
 use crate::filter_mask::FilterMask;
 use crate::late::{Choices, FrameColumn, JoinedChoices};
 use crate::order::{order, order_by};
@@ -198,7 +198,7 @@ fn sort_column(key: &SortKey, values: ArrayRef) -> SortColumn {
     SortColumn { values: in_form(values), options: Some(options) }
 }
 
-impl Columns for Frame {
+impl InputColumns for Frame {
     fn rows(&self) -> usize {
         self.rows
     }

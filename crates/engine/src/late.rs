@@ -18,7 +18,7 @@ use arrow::compute::{interleave, take};
 use arrow::datatypes::{DataType, UInt32Type};
 use splay_store::{RowList, Segment, TableSpec};
 
-use crate::compact::{MaskedPart, kept_rows};
+use crate::compact::{MaskedPart, filtered_rows};
 use crate::dictionaries::{concat_arrays, one_dictionary};
 use crate::error::Result;
 use crate::filter_mask::FilterMask;
@@ -322,7 +322,7 @@ impl RowChoice {
             (RowChoices::Masks(masks), parts) => {
                 let parts = parts.iter().zip(masks).map(|(part, mask)| part.with_mask(mask.as_deref()));
                 let parts = parts.collect::<Result<Vec<_>>>()?;
-                kept_rows(&parts.iter().map(|(values, mask)| (values, *mask)).collect::<Vec<MaskedPart<'_>>>())
+                filtered_rows(&parts.iter().map(|(values, mask)| (values, *mask)).collect::<Vec<MaskedPart<'_>>>())
             }
             (_, [one]) => one.take(self.numbers()),
             (_, parts) => self.of_several(parts),

@@ -36,12 +36,12 @@ pub struct LookupTable {
     columns: Vec<usize>,
     /// Whether the first row of duplicate keys is found; otherwise a table with duplicates is refused.
     first: bool,
-    rows: PerRun<Rows>,
+    rows: PerRun<KeyRows>,
 }
 
 /// The rows by key. A null key is never found.
 #[derive(Debug)]
-enum Rows {
+enum KeyRows {
     Texts(RowsByText),
     Words(DataType, RowsByWord),
     /// By several columns.
@@ -92,7 +92,7 @@ impl LookupTable {
     /// The row of each key of one column, or [`MISSING`].
     pub(crate) fn rows(&self, keys: &ArrayRef, constants: &[ArrayRef]) -> Result<Vec<u32>> {
         let of = self.keys(constants).ok_or_else(of_another_width)?;
-        let result = self.rows.get(of, || Rows::new(of, self.first, 1)).and_then(|rows| rows.find(keys));
+        let result = self.rows.get(of, || KeyRows::new(of, self.first, 1)).and_then(|rows| rows.find(keys));
         match result {
             Err(Error::Unsupported(_)) if self.first => first_equal(keys, of),
             result => result,
@@ -108,9 +108,9 @@ impl LookupTable {
     }
 
     /// The table of some keys, built before others ask for it.
-    fn prepared(&self, keys: &[ArrayRef], threads: usize) -> Result<Arc<Rows>> {
+    fn prepared(&self, keys: &[ArrayRef], threads: usize) -> Result<Arc<KeyRows>> {
         let first = keys.first().ok_or_else(of_another_width)?;
-        self.rows.prepare(first, || Rows::by_columns(keys, self.first, threads))
+        self.rows.prepare(first, || KeyRows::by_columns(keys, self.first, threads))
     }
 
     /// For each row of the table the first one with its key, or [`MISSING`]; `None` if no two rows have the same.
@@ -138,7 +138,7 @@ impl LookupTable {
         let of = self.key_columns(constants);
         let (Some(first), true) = (of.first(), of.len() == keys.len()) else { return Err(of_another_width()) };
         // What is read for a run is read at once, so that the first column tells for which one these are.
-        self.rows.get(first, || Rows::by_columns(&of, self.first, 1))?.find_several(keys)
+        self.rows.get(first, || KeyRows::by_columns(&of, self.first, 1))?.find_several(keys)
     }
 
     /// Whether keys of one type can be looked up among keys of another.
@@ -157,7 +157,7 @@ impl LookupTable {
     /// Whether the keys are unique.
     #[must_use]
     pub fn are_unique(keys: &[ArrayRef]) -> bool {
-        Rows::by_columns(keys, false, 1).is_ok()
+        KeyRows::by_columns(keys, false, 1).is_ok()
     }
 
     /// The row of each key; null where there is none.
@@ -196,39 +196,39 @@ impl LookupTable {
     }
 }
 
-impl Rows {
+impl KeyRows {
     /// The rows of the keys of one column, of equal ones the first, if they `may_repeat`.
-    pub(crate) fn new(keys: &ArrayRef, may_repeat: bool, threads: usize) -> Result<Rows> {
+    pub(crate) fn new(keys: &ArrayRef, may_repeat: bool, threads: usize) -> Result<KeyRows> {
         if is_text(keys.data_type()) {
-            return RowsByText::new(keys, may_repeat)?.map(Rows::Texts).ok_or(Error::RepeatedKey);
+            return RowsByText::new(keys, may_repeat)?.map(KeyRows::Texts).ok_or(Error::RepeatedKey);
         }
         let rows = RowsByWord::new(&words_of(keys)?, keys.nulls(), may_repeat, threads)?;
-        Ok(Rows::Words(plain(keys.data_type()), rows))
+        Ok(KeyRows::Words(plain(keys.data_type()), rows))
     }
 
     /// The rows of keys of one or more columns, of equal ones the first, if they `may_repeat`.
-    fn by_columns(keys: &[ArrayRef], may_repeat: bool, threads: usize) -> Result<Rows> {
+    fn by_columns(keys: &[ArrayRef], may_repeat: bool, threads: usize) -> Result<KeyRows> {
         match keys {
             [] => Err(of_another_width()),
-            [key] => Rows::new(key, may_repeat, threads),
-            keys => Ok(Rows::Several(RowsByKeys::new(keys, may_repeat, threads)?)),
+            [key] => KeyRows::new(key, may_repeat, threads),
+            keys => Ok(KeyRows::Several(RowsByKeys::new(keys, may_repeat, threads)?)),
         }
     }
 
     /// Whether a key has several rows.
     fn repeats(&self) -> bool {
         match self {
-            Rows::Texts(rows) => rows.repeats,
-            Rows::Words(_, rows) => rows.repeats(),
-            Rows::Several(rows) => rows.repeats(),
+            KeyRows::Texts(rows) => rows.repeats,
+            KeyRows::Words(_, rows) => rows.repeats(),
+            KeyRows::Several(rows) => rows.repeats(),
         }
     }
 
     /// The row of each key of as many columns as the table has, or [`MISSING`].
     fn find_several(&self, keys: &[ArrayRef]) -> Result<Vec<u32>> {
         match (self, keys) {
-            (Rows::Several(rows), keys) if keys.len() == rows.width() => rows.find(keys),
-            (Rows::Several(_), _) => Err(of_another_width()),
+            (KeyRows::Several(rows), keys) if keys.len() == rows.width() => rows.find(keys),
+            (KeyRows::Several(_), _) => Err(of_another_width()),
             (rows, [key]) => rows.find(key),
             _ => Err(of_another_width()),
         }
@@ -238,7 +238,7 @@ impl Rows {
     pub(crate) fn find(&self, keys: &ArrayRef) -> Result<Vec<u32>> {
         let refused = || Error::Unsupported(format!("a join by a {}", keys.data_type()));
         match self {
-            Rows::Texts(rows) => {
+            KeyRows::Texts(rows) => {
                 if let Some(coded) = keys.as_dictionary_opt::<Int32Type>().filter(|coded| rows.pays(coded)) {
                     // Each text is looked up once.
                     let texts = coded.values().as_string_opt::<i32>().ok_or_else(refused)?;
@@ -253,11 +253,11 @@ impl Rows {
                 }
                 Ok(rows.find(keys.as_string_opt::<i32>().ok_or_else(refused)?))
             }
-            Rows::Words(data_type, rows) if *data_type == plain(keys.data_type()) => {
+            KeyRows::Words(data_type, rows) if *data_type == plain(keys.data_type()) => {
                 Ok(valid(keys, rows.find(&words_of(keys)?)))
             }
-            Rows::Words(_, _) => Err(refused()),
-            Rows::Several(_) => Err(of_another_width()),
+            KeyRows::Words(_, _) => Err(refused()),
+            KeyRows::Several(_) => Err(of_another_width()),
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::shift::shifted;
 use crate::value::Value;
 use crate::{arithmetic, compare};
 
-type Comparison = fn(&dyn Datum, &dyn Datum) -> Result<BooleanArray, arrow::error::ArrowError>;
+type ComparisonKernel = fn(&dyn Datum, &dyn Datum) -> Result<BooleanArray, arrow::error::ArrowError>;
 
 impl BinaryOp {
     pub(crate) fn apply(self, left: &Value, right: &Value) -> Result<Value> {
@@ -37,7 +37,7 @@ impl BinaryOp {
         Ok(if both_scalar { Value::Scalar(result) } else { Value::Array(result) })
     }
 
-    fn comparison(self) -> Option<Comparison> {
+    fn comparison(self) -> Option<ComparisonKernel> {
         Some(match self {
             BinaryOp::Equal => cmp::eq,
             BinaryOp::NotEqual => cmp::neq,

@@ -269,8 +269,8 @@ fn first_of(columns: &[SortColumn], keys: &[u64], is_exact: bool, fetch: usize) 
         keys.iter().zip(0..).filter(|(key, _)| **key <= rough).map(|(key, row)| (*key, row)).collect();
     let mut of_candidates: Vec<u64> = candidates.iter().map(|(key, _)| *key).collect();
     let bound = *of_candidates.select_nth_unstable(last).1;
-    let rows_where = |is_asked: fn(&u64, &u64) -> bool| -> Vec<u32> {
-        candidates.iter().filter(|(key, _)| is_asked(key, &bound)).map(|(_, row)| *row).collect()
+    let rows_where = |passes: fn(&u64, &u64) -> bool| -> Vec<u32> {
+        candidates.iter().filter(|(key, _)| passes(key, &bound)).map(|(_, row)| *row).collect()
     };
     if !is_exact {
         // All of them may be tied again, and then all are sorted.

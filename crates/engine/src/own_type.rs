@@ -81,7 +81,7 @@ pub(crate) fn own_list(own: &DataType, list: &ArrayRef) -> Result<Option<ArrayRe
 }
 
 /// A constant, in the type that it has.
-enum Number {
+enum OwnNumber {
     Whole(i128),
     Float(f64),
     /// Digits, and how many of them are after the decimal point.
@@ -130,10 +130,10 @@ fn place(own: &DataType, constants: &ArrayRef, row: usize) -> Option<ConstantPla
     }
 }
 
-fn number(constants: &ArrayRef, row: usize) -> Option<Number> {
+fn number(constants: &ArrayRef, row: usize) -> Option<OwnNumber> {
     macro_rules! whole {
         ($type:ty) => {
-            Number::Whole(i128::from(constants.as_primitive::<$type>().value(row)))
+            OwnNumber::Whole(i128::from(constants.as_primitive::<$type>().value(row)))
         };
     }
     Some(match constants.data_type() {
@@ -143,16 +143,16 @@ fn number(constants: &ArrayRef, row: usize) -> Option<Number> {
         DataType::UInt16 => whole!(UInt16Type),
         DataType::UInt32 => whole!(UInt32Type),
         DataType::UInt64 => whole!(UInt64Type),
-        DataType::Float64 => Number::Float(constants.as_primitive::<Float64Type>().value(row)),
+        DataType::Float64 => OwnNumber::Float(constants.as_primitive::<Float64Type>().value(row)),
         DataType::Decimal128(_, scale) => {
-            Number::Decimal(constants.as_primitive::<Decimal128Type>().value(row), *scale)
+            OwnNumber::Decimal(constants.as_primitive::<Decimal128Type>().value(row), *scale)
         }
         _ => return None,
     })
 }
 
 /// The place of a number among whole numbers from `least` to `greatest`.
-fn whole<T>(number: &Number, least: T::Native, greatest: T::Native) -> Option<ConstantPlace>
+fn whole<T>(number: &OwnNumber, least: T::Native, greatest: T::Native) -> Option<ConstantPlace>
 where
     T: ArrowPrimitiveType,
     T::Native: TryFrom<i128>,
@@ -161,15 +161,15 @@ where
     let (least, greatest) = (i128::from(least), i128::from(greatest));
     // Towards zero, and how much is left over.
     let (value, rest) = match number {
-        Number::Whole(value) => (*value, 0),
+        OwnNumber::Whole(value) => (*value, 0),
         // Beyond these, numbers next to each other are one float.
-        Number::Float(value) if size_of::<T::Native>() == 8 && (value.is_nan() || value.abs() > EXACT_IN_FLOAT) => {
+        OwnNumber::Float(value) if size_of::<T::Native>() == 8 && (value.is_nan() || value.abs() > EXACT_IN_FLOAT) => {
             return None;
         }
-        Number::Float(value) if value.is_nan() => (i128::MAX, 0),
+        OwnNumber::Float(value) if value.is_nan() => (i128::MAX, 0),
         #[expect(clippy::cast_possible_truncation, reason = "what is beyond an i128 becomes its end")]
-        Number::Float(value) => (value.trunc() as i128, sign(value.fract().total_cmp(&0.0), value.fract() == 0.0)),
-        Number::Decimal(digits, scale) => {
+        OwnNumber::Float(value) => (value.trunc() as i128, sign(value.fract().total_cmp(&0.0), value.fract() == 0.0)),
+        OwnNumber::Decimal(digits, scale) => {
             let unit = 10i128.checked_pow(u32::try_from(*scale).ok()?)?;
             (digits / unit, (digits % unit).signum())
         }
@@ -195,8 +195,8 @@ fn beside(rest: i128, value: ArrayRef) -> ConstantPlace {
 }
 
 /// The place of a `float64` among `float32`s, of which NaN is the greatest.
-fn float(number: &Number) -> Option<ConstantPlace> {
-    let Number::Float(value) = number else { return None };
+fn float(number: &OwnNumber) -> Option<ConstantPlace> {
+    let OwnNumber::Float(value) = number else { return None };
     if value.is_nan() {
         return Some(ConstantPlace::At(one::<Float32Type>(f32::NAN)));
     }
@@ -206,11 +206,11 @@ fn float(number: &Number) -> Option<ConstantPlace> {
 }
 
 /// The place of a decimal among those of fewer digits.
-fn decimal(number: &Number, precision: u8, scale: i8) -> Option<ConstantPlace> {
+fn decimal(number: &OwnNumber, precision: u8, scale: i8) -> Option<ConstantPlace> {
     let (digits, from) = match number {
-        Number::Decimal(digits, from) => (*digits, *from),
-        Number::Float(value) => return decimal_near(*value, precision, scale),
-        Number::Whole(_) => return None,
+        OwnNumber::Decimal(digits, from) => (*digits, *from),
+        OwnNumber::Float(value) => return decimal_near(*value, precision, scale),
+        OwnNumber::Whole(_) => return None,
     };
     let unit = 10i128.checked_pow(u32::try_from(from.checked_sub(scale)?).ok()?)?;
     let (value, rest) = (digits / unit, (digits % unit).signum());

@@ -18,10 +18,10 @@ static CACHES: LazyLock<Mutex<Vec<Weak<dyn Cache>>>> = LazyLock::new(Mutex::defa
 
 /// Values derived from constants, cached as long as the constants live.
 #[derive(Debug)]
-pub(crate) struct PerRun<T>(Arc<Values<T>>);
+pub(crate) struct PerRun<T>(Arc<RunValues<T>>);
 
 #[derive(Debug)]
-struct Values<T>(Mutex<Vec<(Weak<dyn Array>, Arc<T>)>>);
+struct RunValues<T>(Mutex<Vec<(Weak<dyn Array>, Arc<T>)>>);
 
 /// A cache that gives away what nobody will ask for any more.
 trait Cache: Send + Sync {
@@ -29,7 +29,7 @@ trait Cache: Send + Sync {
     fn take_unused(&self, unused: &mut Vec<Arc<dyn Any + Send + Sync>>) -> bool;
 }
 
-impl<T: Send + Sync + 'static> Cache for Values<T> {
+impl<T: Send + Sync + 'static> Cache for RunValues<T> {
     fn take_unused(&self, unused: &mut Vec<Arc<dyn Any + Send + Sync>>) -> bool {
         // One that is making a value belongs to a run, whose end comes by again.
         let mut values = match self.0.try_lock() {
@@ -58,7 +58,7 @@ pub fn release(constants: Vec<ArrayRef>) {
 
 impl<T> Default for PerRun<T> {
     fn default() -> PerRun<T> {
-        PerRun(Arc::new(Values(Mutex::default())))
+        PerRun(Arc::new(RunValues(Mutex::default())))
     }
 }
 

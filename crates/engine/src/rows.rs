@@ -11,7 +11,7 @@ use splay_store::{TableSnapshot, TableSpec, Tier};
 use crate::error::{Error, Result};
 use crate::execution_context::{ExecutionContext, check_memory};
 use crate::expr::codes::{TextResults, condition};
-use crate::expr::{Columns, EvaluatedColumns, Expr};
+use crate::expr::{EvaluatedColumns, Expr, InputColumns};
 use crate::filter_mask::FilterMask;
 use crate::frame::{BLOCK_ROWS_MAX, Frame};
 use crate::late::{ColumnPart as LatePart, FrameColumn, LateColumn, RowChoice};
@@ -20,7 +20,7 @@ use crate::reads::{Reads, column_bytes};
 use crate::scan::{Scan, table};
 use crate::stop::Stop;
 use crate::table::{
-    Block, Cover, CoverColumns, JoinedPieces, PIECE_ROWS, Prefetch, PrefetchPart, date_position, deal, is_short,
+    Cover, CoverColumns, JoinedPieces, PIECE_ROWS, Prefetch, PrefetchPart, RowBlock, date_position, deal, is_short,
 };
 use crate::value::Value;
 
@@ -156,7 +156,7 @@ impl RowReader<'_> {
             let blocks = cover.blocks(block_rows).into_iter();
             blocks.map(|block| (cover.part(&block), block)).collect::<Vec<_>>()
         };
-        let mut parts: Box<dyn Iterator<Item = (Cover, Block)>> = match self.predicate {
+        let mut parts: Box<dyn Iterator<Item = (Cover, RowBlock)>> = match self.predicate {
             None => {
                 let firsts = covers.iter().scan(fetch, |remaining, cover| {
                     let first = (*remaining > 0).then(|| cover.first(*remaining))?;
@@ -172,7 +172,7 @@ impl RowReader<'_> {
         };
         let mut count = 1;
         while remaining > 0 {
-            let some: Vec<(Cover, Block)> = parts.by_ref().take(count).collect();
+            let some: Vec<(Cover, RowBlock)> = parts.by_ref().take(count).collect();
             if some.is_empty() {
                 break;
             }
@@ -216,7 +216,7 @@ impl RowReader<'_> {
     }
 
     /// The selected rows of a block as one frame; or as several, if long stretches of it are selected whole: these aren't copied then.
-    fn block(&self, columns: &CoverColumns<'_>, block: &Block) -> Result<Vec<Frame>> {
+    fn block(&self, columns: &CoverColumns<'_>, block: &RowBlock) -> Result<Vec<Frame>> {
         let rows = BlockRows { columns, block };
         let mask = self.filter_mask(&rows)?;
         let late = are_late(columns.cover()).then_some(&rows);
@@ -229,7 +229,7 @@ impl RowReader<'_> {
         };
         let frames = stretches.into_iter().map(|(stretch, is_whole)| {
             let rows = block.rows.start + stretch.start..block.rows.start + stretch.end;
-            let part = Block { rows, spans: Vec::new() };
+            let part = RowBlock { rows, spans: Vec::new() };
             let mask =
                 if is_whole { None } else { Some(FilterMask::new(mask.mask().slice(stretch.start, stretch.len()))) };
             let rows = BlockRows { columns, block: &part };
@@ -239,7 +239,7 @@ impl RowReader<'_> {
     }
 
     /// The mask of the rows that pass the filter; `None` if all do.
-    fn filter_mask(&self, all: &dyn Columns) -> Result<Option<FilterMask>> {
+    fn filter_mask(&self, all: &dyn InputColumns) -> Result<Option<FilterMask>> {
         self.stop.check()?;
         let mask = match self.predicate {
             None => None,
@@ -266,7 +266,7 @@ impl RowReader<'_> {
     /// The rows that pass. Plain columns of a block are gathered late.
     fn passing_rows(
         &self,
-        all: &dyn Columns,
+        all: &dyn InputColumns,
         of_block: Option<&BlockRows<'_>>,
         mask: Option<FilterMask>,
     ) -> Result<Frame> {
@@ -295,7 +295,7 @@ impl RowReader<'_> {
             }
             None => None,
         };
-        let looked_at = filtered.as_ref().map_or(all, |filtered| filtered as &dyn Columns);
+        let looked_at = filtered.as_ref().map_or(all, |filtered| filtered as &dyn InputColumns);
         let columns = self.outputs.iter().zip(late).map(|(output, late)| match late {
             Some(late) => Ok(FrameColumn::Late(late)),
             None => output.evaluate(looked_at, self.constants)?.into_array(rows).map(FrameColumn::Array),
@@ -308,7 +308,7 @@ impl RowReader<'_> {
     /// The columns that some outputs read, of the rows that a mask keeps.
     fn filter_columns<'o>(
         &self,
-        all: &dyn Columns,
+        all: &dyn InputColumns,
         outputs: impl Iterator<Item = &'o Expr>,
         mask: &FilterMask,
     ) -> Result<EvaluatedColumns> {
@@ -365,10 +365,10 @@ fn blocks_of(covers: &[Cover]) -> Vec<Vec<Cover>> {
 /// All rows of a block.
 struct BlockRows<'a> {
     columns: &'a CoverColumns<'a>,
-    block: &'a Block,
+    block: &'a RowBlock,
 }
 
-impl Columns for BlockRows<'_> {
+impl InputColumns for BlockRows<'_> {
     fn rows(&self) -> usize {
         self.block.rows.len()
     }

@@ -18,7 +18,7 @@ use hashbrown::DefaultHashBuilder;
 use crate::error::{Error, Result};
 use crate::hashed::hash;
 use crate::parallel;
-use crate::word_units::Units;
+use crate::word_units::WordUnits;
 
 /// Stands for the row of a key that has none.
 pub(crate) const MISSING: u32 = u32::MAX;
@@ -35,13 +35,13 @@ const PLACE_BITS_MIN: u32 = 6;
 /// The first row of each word.
 #[derive(Debug)]
 pub(crate) struct RowsByWord {
-    units: Units,
-    rows: Rows,
+    units: WordUnits,
+    rows: WordRows,
     repeats: bool,
 }
 
 #[derive(Debug)]
-enum Rows {
+enum WordRows {
     /// The row of each distance, or [`MISSING`].
     ByPlace(Vec<u32>),
     Near(RowsByHash<u32>),
@@ -53,14 +53,14 @@ enum Rows {
 struct RowsByHash<W> {
     seed: u64,
     /// Places of all parts, at least twice as many as words, and a power of two.
-    places: Vec<Place<W>>,
+    places: Vec<WordSlot<W>>,
     /// Places of a part, which are a power of two.
     part_len: usize,
 }
 
 /// A distance and its row, which is [`MISSING`] where the place is free.
 #[derive(Debug, Clone, Copy)]
-struct Place<W> {
+struct WordSlot<W> {
     distance: W,
     row: u32,
 }
@@ -93,17 +93,17 @@ impl RowsByWord {
     pub fn new(words: &[u64], nulls: Option<&NullBuffer>, may_repeat: bool, threads: usize) -> Result<RowsByWord> {
         let nulls = nulls.filter(|nulls| nulls.null_count() > 0);
         let places_max = (words.len() - nulls.map_or(0, NullBuffer::null_count)).saturating_mul(PLACES_OF_WORD_MAX);
-        let units = Units::of(words, nulls, places_max);
-        let keys = Keys { words, nulls, units: &units };
+        let units = WordUnits::of(words, nulls, places_max);
+        let keys = TableWords { words, nulls, units: &units };
         let (rows, repeats) = match units.count() {
             Some(places) if places <= places_max => keys.by_place(places)?,
             Some(places) if u32::try_from(places).is_ok() => {
                 let (rows, repeats) = RowsByHash::new(&keys, threads)?;
-                (Rows::Near(rows), repeats)
+                (WordRows::Near(rows), repeats)
             }
             _ => {
                 let (rows, repeats) = RowsByHash::new(&keys, threads)?;
-                (Rows::Far(rows), repeats)
+                (WordRows::Far(rows), repeats)
             }
         };
         if repeats && !may_repeat { Err(Error::RepeatedKey) } else { Ok(RowsByWord { units, rows, repeats }) }
@@ -117,30 +117,30 @@ impl RowsByWord {
     /// The first row of each word, or [`MISSING`].
     pub fn find(&self, words: &[u64]) -> Vec<u32> {
         match &self.rows {
-            Rows::ByPlace(rows) => {
+            WordRows::ByPlace(rows) => {
                 let row = |place: usize| rows.get(place).copied().unwrap_or(MISSING);
                 self.units.map(words, |distance| usize::try_from(distance).map_or(MISSING, row))
             }
-            Rows::Near(rows) => rows.find(words, &self.units),
-            Rows::Far(rows) => rows.find(words, &self.units),
+            WordRows::Near(rows) => rows.find(words, &self.units),
+            WordRows::Far(rows) => rows.find(words, &self.units),
         }
     }
 }
 
 /// The words of a table.
-struct Keys<'a> {
+struct TableWords<'a> {
     words: &'a [u64],
     nulls: Option<&'a NullBuffer>,
-    units: &'a Units,
+    units: &'a WordUnits,
 }
 
-impl Keys<'_> {
+impl TableWords<'_> {
     fn is_valid(&self, row: u32) -> bool {
         self.nulls.is_none_or(|nulls| nulls.is_valid(row as usize))
     }
 
     /// The row of each of so many distances, and whether a word has several.
-    fn by_place(&self, places: usize) -> Result<(Rows, bool)> {
+    fn by_place(&self, places: usize) -> Result<(WordRows, bool)> {
         let (mut rows, mut repeats) = (vec![MISSING; places], false);
         for (word, row) in self.words.iter().zip(0..).filter(|(_, row)| self.is_valid(*row)) {
             let place = usize::try_from(self.units.distance(*word)).ok();
@@ -150,23 +150,23 @@ impl Keys<'_> {
                 None => return Err(Error::Unsupported("a key outside of its range".to_owned())),
             }
         }
-        Ok((Rows::ByPlace(rows), repeats))
+        Ok((WordRows::ByPlace(rows), repeats))
     }
 }
 
 impl<W: Distance> RowsByHash<W> {
     /// The rows of some keys, and whether a key has several.
-    fn new(keys: &Keys<'_>, threads: usize) -> Result<(RowsByHash<W>, bool)> {
+    fn new(keys: &TableWords<'_>, threads: usize) -> Result<(RowsByHash<W>, bool)> {
         let rows = keys.words.len();
         let threads = parallel::threads_for(rows, 0, threads);
         let len = (2 * rows).next_power_of_two().max(1 << PLACE_BITS_MIN);
         let part_len = len / threads.next_power_of_two().min(len);
         let seed = DefaultHashBuilder::default().hash_one(rows);
-        let mut places = vec![Place { distance: W::default(), row: MISSING }; len];
+        let mut places = vec![WordSlot { distance: W::default(), row: MISSING }; len];
         let shift = u64::BITS - len.ilog2();
         let parts = places.chunks_mut(part_len).enumerate();
         let repeats = parallel::each_of(parts, threads, |(number, places)| {
-            let mut part = Part { first: number * part_len, places, count: 0, repeats: false };
+            let mut part = TablePart { first: number * part_len, places, count: 0, repeats: false };
             part.fill(keys, |distance| place_of(seed, shift, distance))?;
             Ok(part.repeats)
         })?;
@@ -174,7 +174,7 @@ impl<W: Distance> RowsByHash<W> {
     }
 
     /// The first row of each word, or [`MISSING`].
-    fn find(&self, words: &[u64], units: &Units) -> Vec<u32> {
+    fn find(&self, words: &[u64], units: &WordUnits) -> Vec<u32> {
         let shift = u64::BITS - self.places.len().ilog2();
         let mut rows = Vec::with_capacity(words.len());
         let mut numbers = Vec::with_capacity(WORDS_TOGETHER);
@@ -208,17 +208,17 @@ impl<W: Distance> RowsByHash<W> {
 }
 
 /// A part of a hash table that one thread fills.
-struct Part<'a, W> {
+struct TablePart<'a, W> {
     /// The number of its first place.
     first: usize,
-    places: &'a mut [Place<W>],
+    places: &'a mut [WordSlot<W>],
     count: usize,
     repeats: bool,
 }
 
-impl<W: Distance> Part<'_, W> {
+impl<W: Distance> TablePart<'_, W> {
     /// Inserts the keys whose places are in this part.
-    fn fill(&mut self, keys: &Keys<'_>, place_of: impl Fn(u64) -> usize) -> Result<()> {
+    fn fill(&mut self, keys: &TableWords<'_>, place_of: impl Fn(u64) -> usize) -> Result<()> {
         let (mut own, mut first) = (Vec::with_capacity(WORDS_TOGETHER), 0);
         for words in keys.words.chunks(WORDS_TOGETHER) {
             own.clear();
@@ -229,7 +229,7 @@ impl<W: Distance> Part<'_, W> {
                     && keys.is_valid(row)
                     && let Some(distance) = W::stored(distance)
                 {
-                    own.push((place, Place { distance, row }));
+                    own.push((place, WordSlot { distance, row }));
                 }
             }
             first += u32::try_from(words.len()).unwrap_or(MISSING);
@@ -240,7 +240,7 @@ impl<W: Distance> Part<'_, W> {
         Ok(())
     }
 
-    fn insert(&mut self, mut place: usize, entry: Place<W>) -> Result<()> {
+    fn insert(&mut self, mut place: usize, entry: WordSlot<W>) -> Result<()> {
         while self.places[place].row != MISSING {
             if self.places[place].distance == entry.distance {
                 self.repeats = true;

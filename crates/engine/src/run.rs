@@ -23,7 +23,7 @@ use crate::parallel;
 use crate::plan::Plan;
 use crate::rows::rows;
 use crate::scan::{Scan, covers, find_covers, table};
-use crate::table::{End, find_end};
+use crate::table::{TableEnd, find_end};
 use crate::unnest::unnest;
 use crate::window::windows;
 use first::first_frames;
@@ -290,13 +290,13 @@ fn of_columns(columns: Vec<ArrayRef>) -> Frame {
 }
 
 /// The end of the rows (first or last) that answers all aggregates by itself, and whether the order is that of time.
-fn picked_end(keys: &[Key], aggregates: &[Aggregate], scan: &Scan) -> Option<(End, bool)> {
+fn picked_end(keys: &[Key], aggregates: &[Aggregate], scan: &Scan) -> Option<(TableEnd, bool)> {
     let of_all = |aggregate: &Aggregate| aggregate.filter.is_none() && aggregate.pivot.is_none();
     if !keys.is_empty() || scan.predicate.is_some() || !aggregates.iter().all(of_all) {
         return None;
     }
     let mut picks = aggregates.iter().map(|aggregate| aggregate.function.picks());
     let (last, by_time) = picks.next()??;
-    let end = if last { End::Last } else { End::First };
+    let end = if last { TableEnd::Last } else { TableEnd::First };
     picks.all(|pick| pick == Some((last, by_time))).then_some((end, by_time))
 }

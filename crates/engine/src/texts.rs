@@ -27,12 +27,12 @@ pub(crate) struct Texts {
     /// All texts one behind the other, and where each ends.
     all: String,
     ends: Vec<usize>,
-    scratch: Scratch,
+    scratch: TextScratch,
 }
 
 /// Keys and hashes of the rows that are looked up together, and the numbers that were found for them.
 #[derive(Debug, Default)]
-struct Scratch {
+struct TextScratch {
     keys: Vec<TextKey>,
     hashes: Vec<u32>,
     existing: Vec<u32>,
@@ -101,7 +101,7 @@ impl Texts {
         let mut numbers = Vec::with_capacity(rows);
         let seed = self.seed_or_new();
         let mut scratch = std::mem::take(&mut self.scratch);
-        let Scratch { keys, hashes, existing } = &mut scratch;
+        let TextScratch { keys, hashes, existing } = &mut scratch;
         for start in (0..rows).step_by(ROWS_AT_ONCE) {
             let rows = start..rows.min(start + ROWS_AT_ONCE);
             keys.clear();

@@ -96,8 +96,8 @@ pub(crate) fn extreme<T: TotalOrder>(values: &[T], greatest: bool) -> Option<T> 
     vectorized(
         #[inline(always)]
         || {
-            if let Some(known) = T::plain_extreme(values, greatest) {
-                return Some(known);
+            if let Some(value) = T::plain_extreme(values, greatest) {
+                return Some(value);
             }
             let key = if greatest { picked(values, T::Key::max)? } else { picked(values, T::Key::min)? };
             Some(T::from_key(key))

@@ -38,7 +38,7 @@ pub fn item(data_type: &DataType) -> Option<&DataType> {
 }
 
 fn unnest_frame(frame: &Frame, columns: &[usize], count: &RowCount) -> Result<Frame> {
-    let lists = columns.iter().map(|column| Lists::of(&frame.columns()[*column])).collect::<Result<Vec<_>>>()?;
+    let lists = columns.iter().map(|column| ColumnLists::of(&frame.columns()[*column])).collect::<Result<Vec<_>>>()?;
     let length = |row: usize| lists.iter().map(|list| list.places[row].len()).max().unwrap_or(0);
     let lengths: Vec<usize> = (0..frame.len()).map(length).collect();
     let rows = lengths.iter().fold(0usize, |rows, length| rows.saturating_add(*length));
@@ -63,18 +63,18 @@ fn unnest_frame(frame: &Frame, columns: &[usize], count: &RowCount) -> Result<Fr
 }
 
 /// The lists of a column.
-struct Lists {
+struct ColumnLists {
     values: ArrayRef,
     /// The range of each row's values; empty for null.
     places: Vec<Range<usize>>,
 }
 
-impl Lists {
-    fn of(column: &FrameColumn) -> Result<Lists> {
-        fn of_offsets<O: OffsetSizeTrait>(array: &ArrayRef) -> Lists {
+impl ColumnLists {
+    fn of(column: &FrameColumn) -> Result<ColumnLists> {
+        fn of_offsets<O: OffsetSizeTrait>(array: &ArrayRef) -> ColumnLists {
             let lists = array.as_list::<O>();
             let places = lists.value_offsets().windows(2).map(|ends| ends[0].as_usize()..ends[1].as_usize());
-            Lists { values: Arc::clone(lists.values()), places: places.collect() }
+            ColumnLists { values: Arc::clone(lists.values()), places: places.collect() }
         }
         let array = column.values()?;
         let mut lists = match array.data_type() {
@@ -84,7 +84,7 @@ impl Lists {
                 let (lists, length) = (array.as_fixed_size_list(), usize::try_from(*length).unwrap_or(0));
                 // Values of a slice begin with its first list.
                 let places = (0..array.len()).map(|row| row * length..(row + 1) * length).collect();
-                Lists { values: Arc::clone(lists.values()), places }
+                ColumnLists { values: Arc::clone(lists.values()), places }
             }
             other => return Err(Error::Unsupported(format!("the rows of a {other}"))),
         };

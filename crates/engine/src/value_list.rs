@@ -22,7 +22,7 @@ use crate::key_words::words_of;
 use crate::own_type::own_list;
 use crate::per_run::PerRun;
 use crate::rows_by_word::{MISSING, RowsByWord};
-use crate::word_units::Units;
+use crate::word_units::WordUnits;
 
 /// Number of values up to which a list is searched linearly.
 const SHORT_MAX: usize = 8;
@@ -164,7 +164,7 @@ enum Entries {
     Short(Vec<u64>),
     Words(RowsByWord),
     /// For words in a small range: a bit for each distance, and an unset one behind the greatest.
-    Bits(Units, BooleanBuffer),
+    Bits(WordUnits, BooleanBuffer),
     Decimals(HashSet<i128>),
     /// The empty text stands apart: an empty `Box<str>` has no bytes that can be read, and comparing with it is slow.
     Texts {
@@ -176,7 +176,7 @@ enum Entries {
 /// A bit set for words in a small range; `None` for other words.
 fn bits(words: &[u64]) -> Option<Entries> {
     let limit = words.len().saturating_mul(BITS_OF_VALUE_MAX).max(BITS_MIN);
-    let units = Units::of(words, None, limit);
+    let units = WordUnits::of(words, None, limit);
     let count = units.count().filter(|count| *count <= limit)?;
     let mut bits = BooleanBufferBuilder::new(count + 1);
     bits.append_n(count + 1, false);

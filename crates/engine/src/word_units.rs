@@ -14,7 +14,7 @@ const DISTANCE_MAX: u64 = u32::MAX as u64;
 
 /// The least of some words, and the unit of the distances from it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Units {
+pub(crate) struct WordUnits {
     least: u64,
     /// The greatest distance; `None` if words are more than half of all words apart.
     greatest: Option<u64>,
@@ -23,30 +23,30 @@ pub(crate) struct Units {
     inverse: u64,
 }
 
-impl Units {
+impl WordUnits {
     /// The units of some words, of which null doesn't count. Where the greatest distance is below a limit, the unit is one.
-    pub fn of(words: &[u64], nulls: Option<&NullBuffer>, limit: usize) -> Units {
+    pub fn of(words: &[u64], nulls: Option<&NullBuffer>, limit: usize) -> WordUnits {
         match range(words, nulls) {
             None if words.is_empty() || nulls.is_some_and(|nulls| nulls.null_count() == words.len()) => {
-                Units::new(0, Some(0), 1)
+                WordUnits::new(0, Some(0), 1)
             }
-            None => Units::new(0, None, 1),
-            Some((least, distance)) if distance < limit as u64 => Units::new(least, Some(distance), 1),
+            None => WordUnits::new(0, None, 1),
+            Some((least, distance)) if distance < limit as u64 => WordUnits::new(least, Some(distance), 1),
             Some((least, distance)) => {
                 let unit = match nulls {
                     None => unit(words.iter().copied(), least, distance),
                     Some(nulls) => unit(nulls.valid_indices().map(|row| words[row]), least, distance),
                 };
-                Units::new(least, Some(distance / unit), unit)
+                WordUnits::new(least, Some(distance / unit), unit)
             }
         }
     }
 
-    fn new(least: u64, greatest: Option<u64>, unit: u64) -> Units {
+    fn new(least: u64, greatest: Option<u64>, unit: u64) -> WordUnits {
         let odd = unit >> unit.trailing_zeros();
         // Newton's method doubles the number of right bits, of which the first guess has three.
         let inverse = (0..5).fold(odd, |inverse, _| inverse.wrapping_mul(2u64.wrapping_sub(odd.wrapping_mul(inverse))));
-        Units { least, greatest, unit, inverse }
+        WordUnits { least, greatest, unit, inverse }
     }
 
     /// The greatest distance of a word; `None` if words are more than half of all words apart.
@@ -77,7 +77,7 @@ impl Units {
 
 /// The greatest unit that divides the distances of all words from the least; 1 once the greatest distance in it is too large to be of use.
 fn unit(words: impl Iterator<Item = u64>, least: u64, distance: u64) -> u64 {
-    let mut units = Units::new(least, None, distance.max(1));
+    let mut units = WordUnits::new(least, None, distance.max(1));
     for word in words {
         // A multiple of the unit so far.
         if units.distance(word) <= distance / units.unit {
@@ -87,7 +87,7 @@ fn unit(words: impl Iterator<Item = u64>, least: u64, distance: u64) -> u64 {
         if distance / unit > DISTANCE_MAX {
             return 1;
         }
-        units = Units::new(least, None, unit);
+        units = WordUnits::new(least, None, unit);
     }
     units.unit
 }
@@ -133,7 +133,7 @@ mod tests {
             others in prop::collection::vec(prop_oneof![0u64..1 << 40, any::<u64>()], 0..20),
         ) {
             let words: Vec<u64> = numbers.iter().map(|number| least.wrapping_add(number * unit)).collect();
-            let units = Units::of(&words, None, 0);
+            let units = WordUnits::of(&words, None, 0);
             let Some(count) = units.count() else { return Ok(()) };
             let first = words.iter().copied().min_by_key(|word| word.wrapping_sub(least)).unwrap_or(0);
             for word in words.iter().copied().chain(others.iter().map(|other| least.wrapping_add(*other))) {
@@ -150,15 +150,19 @@ mod tests {
     #[test]
     fn a_unit_is_looked_for_where_distances_are_great() {
         let milliseconds: Vec<u64> = [5u64, 0, 7, 9].iter().map(|number| number * 1_000_000 + 3).collect();
-        assert_eq!(Units::of(&milliseconds, None, 4).count(), Some(10));
-        assert_eq!(Units::of(&milliseconds, None, 1 << 30).count(), Some(9_000_001));
-        assert_eq!(Units::of(&[0, 1 << 40, 3], None, 4).unit, 1, "the distance is too great for a unit to be of use");
-        assert_eq!(Units::of(&[7, 7], None, 0).count(), Some(1));
-        assert_eq!(Units::of(&[], None, 4).count(), Some(1));
-        assert_eq!(Units::of(&[9], Some(&NullBuffer::new_null(1)), 4).count(), Some(1));
-        assert_eq!(Units::of(&[0, 1 << 63, 5], None, 4).count(), None);
+        assert_eq!(WordUnits::of(&milliseconds, None, 4).count(), Some(10));
+        assert_eq!(WordUnits::of(&milliseconds, None, 1 << 30).count(), Some(9_000_001));
+        assert_eq!(
+            WordUnits::of(&[0, 1 << 40, 3], None, 4).unit,
+            1,
+            "the distance is too great for a unit to be of use"
+        );
+        assert_eq!(WordUnits::of(&[7, 7], None, 0).count(), Some(1));
+        assert_eq!(WordUnits::of(&[], None, 4).count(), Some(1));
+        assert_eq!(WordUnits::of(&[9], Some(&NullBuffer::new_null(1)), 4).count(), Some(1));
+        assert_eq!(WordUnits::of(&[0, 1 << 63, 5], None, 4).count(), None);
         let nulls = NullBuffer::from(vec![true, false, true]);
-        assert_eq!(Units::of(&[10, 11, 50], Some(&nulls), 4).unit, 40);
+        assert_eq!(WordUnits::of(&[10, 11, 50], Some(&nulls), 4).unit, 40);
     }
 
     #[test]

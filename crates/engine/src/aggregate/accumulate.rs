@@ -12,8 +12,8 @@ use splay_store::{Summary, ValueKind};
 use super::distinct::DistinctCount;
 use super::external::External;
 use super::extremes::extreme;
-use super::group_slots::{GroupSlots, kept_of_runs};
-use super::list::Lists;
+use super::group_slots::{GroupSlots, filtered_runs};
+use super::list::GroupLists;
 use super::pivot::PivotCells;
 use super::spread::{Median, PairStatistic, Variance};
 use super::{Aggregate, AggregateFunction};
@@ -162,7 +162,7 @@ fn without_nulls(arguments: &[ArrayRef], runs: &[GroupRun]) -> Option<(Vec<Array
         let data_type = argument.data_type();
         with_native!(data_type, N => array_of(natives::<N>(argument), None, data_type).ok(), _ => None)
     };
-    let runs = kept_of_runs(runs, nulls.inner())?;
+    let runs = filtered_runs(runs, nulls.inner())?;
     Some((arguments.iter().map(plain).collect::<Option<_>>()?, runs))
 }
 
@@ -230,7 +230,7 @@ pub(crate) fn accumulator(
             _ => return Err(refused()),
         },
         AggregateFunction::List(ref listing) => {
-            Box::new(Lists::new(listing, &aggregate.data_type, arguments, threads).ok_or_else(refused)?)
+            Box::new(GroupLists::new(listing, &aggregate.data_type, arguments, threads).ok_or_else(refused)?)
         }
         AggregateFunction::Correlation | AggregateFunction::Covariance { .. } if is_float(0) && is_float(1) => {
             Box::new(PairStatistic::new(aggregate.function.clone()))
@@ -416,8 +416,8 @@ impl<N: Exact> Mean<N> {
             return Some(Mean { factor: N::from_bits(1), is_rounded: false });
         };
         let more = more.checked_sub(*scale)?;
-        let is_known = *digits <= MEAN_DIGITS_MAX && (0..=MEAN_DIGITS_MORE).contains(&more);
-        is_known.then(|| Mean { factor: N::from_bits(10u64.pow(u32::from(more.unsigned_abs()))), is_rounded: true })
+        let is_exact = *digits <= MEAN_DIGITS_MAX && (0..=MEAN_DIGITS_MORE).contains(&more);
+        is_exact.then(|| Mean { factor: N::from_bits(10u64.pow(u32::from(more.unsigned_abs()))), is_rounded: true })
     }
 
     /// The mean of `count` numbers; 0 if there are none. Fails if it doesn't fit.

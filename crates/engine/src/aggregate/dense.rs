@@ -110,16 +110,16 @@ impl DenseGroups {
     /// apart for a table.
     ///
     /// `find` returns the group of a row whose slot is empty. Its second argument is true if the group is certainly
-    /// new: all `known` groups were created here, so every existing group has a slot.
+    /// new: all `group_count` groups were created here, so every existing group has a slot.
     pub fn rows(
         &mut self,
         values: &[ValueKey],
         rows: usize,
-        known: usize,
+        group_count: usize,
         mut find: impl FnMut(usize, bool) -> u32,
         mut take: impl FnMut(u32),
     ) -> bool {
-        let are_all_here = self.len == known;
+        let are_all_here = self.len == group_count;
         self.rows_seen = self.rows_seen.saturating_add(rows);
         if !self.reach(values) {
             return false;
@@ -217,7 +217,7 @@ impl DenseGroups {
         let further = |part: u64| {
             let grown = reaches.iter().zip(&self.reaches);
             let reaches = grown
-                .map(|(reach, known)| KeyDomain::of(reach.bounds.beyond(&known.bounds, reach.bounds.steps() / part)));
+                .map(|(reach, former)| KeyDomain::of(reach.bounds.beyond(&former.bounds, reach.bounds.steps() / part)));
             let reaches = reaches.collect::<Option<Vec<_>>>()?;
             places(&reaches).is_some_and(|places| places <= self.places_max).then_some(reaches)
         };
@@ -272,13 +272,13 @@ mod tests {
                 let nulls = keys.iter().map(|key| u64::from(key.word(row).is_none()) << key.key).sum();
                 keys.iter().map(|key| key.word(row).unwrap_or(0)).chain([nulls]).collect()
             };
-            let (count, known, mut rows) = (block[0].len(), self.groups.len(), Vec::new());
+            let (count, group_count, mut rows) = (block[0].len(), self.groups.len(), Vec::new());
             let groups = &mut self.groups;
             let find = |row: usize, is_new: bool| match is_new {
                 true => groups.add_new(&words(row)),
                 false => groups.find(&words(row)),
             };
-            if by_hash || !self.dense.rows(&keys, count, known, find, |group| rows.push(group)) {
+            if by_hash || !self.dense.rows(&keys, count, group_count, find, |group| rows.push(group)) {
                 rows = (0..count).map(|row| self.groups.find(&words(row))).collect();
             }
             rows
@@ -317,7 +317,7 @@ mod tests {
             let mut expected: HashMap<Vec<Option<String>>, u32> = HashMap::new();
             let mut threads = [Thread::new(kinds.len()), Thread::new(kinds.len())];
             let mut found: [Vec<Vec<u32>>; 2] = [Vec::new(), Vec::new()];
-            let mut wanted: [Vec<Vec<u32>>; 2] = [Vec::new(), Vec::new()];
+            let mut expected_groups: [Vec<Vec<u32>>; 2] = [Vec::new(), Vec::new()];
             for (number, blocks) in blocks.iter().enumerate() {
                 for (rows, base, by_hash) in blocks {
                     let column = |(key, kind): (usize, &u8)| {
@@ -330,15 +330,15 @@ mod tests {
                         let next = u32::try_from(expected.len()).unwrap();
                         *expected.entry(block.iter().map(shown).collect()).or_insert(next)
                     };
-                    wanted[number].push((0..rows.len()).map(group).collect());
+                    expected_groups[number].push((0..rows.len()).map(group).collect());
                 }
             }
             let [mut ours, mut theirs] = threads;
             let mapping = merged(ours.index(), theirs.index(), 1).unwrap();
-            prop_assert_eq!(&found[0], &wanted[0]);
+            prop_assert_eq!(&found[0], &expected_groups[0]);
             let mapped: Vec<Vec<u32>> =
                 found[1].iter().map(|rows| rows.iter().map(|group| mapping[*group as usize]).collect()).collect();
-            prop_assert_eq!(&mapped, &wanted[1]);
+            prop_assert_eq!(&mapped, &expected_groups[1]);
             prop_assert_eq!(ours.groups.len(), expected.len());
             // Found by hash afterwards, too.
             for group in 0..ours.groups.len() {

@@ -23,7 +23,7 @@ use hashbrown::DefaultHashBuilder;
 use super::accumulate::{Accumulator, RowGroups, same};
 use super::distinct_values::DistinctValues;
 use super::keys::TextWords;
-use super::row_numbers::RowNumbers;
+use super::row_numbers::ValueNumbers;
 use crate::error::Result;
 use crate::hashed::{ValueSet, hash};
 use crate::key_words::words_of;
@@ -58,14 +58,14 @@ const NO_VALUE: GroupValue = (0, u32::MAX);
 
 /// The numbers of one group below a limit.
 #[derive(Debug, Clone)]
-struct Bits {
+struct GroupBits {
     words: Vec<u64>,
     limit: u64,
 }
 
-impl Default for Bits {
-    fn default() -> Bits {
-        Bits { words: Vec::new(), limit: BITS_MIN }
+impl Default for GroupBits {
+    fn default() -> GroupBits {
+        GroupBits { words: Vec::new(), limit: BITS_MIN }
     }
 }
 
@@ -106,7 +106,7 @@ pub(super) struct DistinctCount {
     /// Scratch: the values of a run, or of a part.
     scratch: ValueSet<u64>,
     /// By group: of all groups of texts, of the first ones of whole numbers.
-    bits: Vec<Bits>,
+    bits: Vec<GroupBits>,
     bits_bytes: usize,
     /// The greatest number that had no bit.
     greatest: u64,
@@ -114,7 +114,7 @@ pub(super) struct DistinctCount {
     texts: Texts,
     of_dictionary: TextWords,
     /// Row numbers of values that are neither words nor texts.
-    rows: Option<RowNumbers>,
+    rows: Option<ValueNumbers>,
     /// Whether words are numbers in the order of first sight, as those of texts.
     is_numbered: bool,
     /// Whether whole numbers may have bits, and the one whose bit is the first, once one was seen.
@@ -139,7 +139,7 @@ impl DistinctCount {
             || matches!(data_type, DataType::Timestamp(_, _) | DataType::Time64(TimeUnit::Nanosecond))
             || data_type.is_integer();
         let seed = std::hash::BuildHasher::hash_one(&DefaultHashBuilder::default(), 0);
-        let rows = if has_texts || is_word { None } else { Some(RowNumbers::of(data_type)?) };
+        let rows = if has_texts || is_word { None } else { Some(ValueNumbers::of(data_type)?) };
         Some(DistinctCount {
             counts: Vec::new(),
             own: Vec::new(),
@@ -204,8 +204,8 @@ impl DistinctCount {
             return;
         }
         if let Some(own) = self.own.get_mut(group) {
-            let is_held = own.take(word, self.seed, &mut self.scratch);
-            if is_held && group < self.bits.len() {
+            let is_stored = own.take(word, self.seed, &mut self.scratch);
+            if is_stored && group < self.bits.len() {
                 self.count_entries(group, word);
             }
             return;
@@ -324,24 +324,24 @@ impl DistinctCount {
         Ok(self.counts[group] + own)
     }
 
-    /// Adds the values of another accumulator's groups, of those alone that `is_asked` selects.
-    fn take_values(&mut self, other: &DistinctCount, groups: &[u32], is_asked: impl Fn(usize) -> bool) {
+    /// Adds the values of another accumulator's groups, of those alone that `is_requested` selects.
+    fn take_values(&mut self, other: &DistinctCount, groups: &[u32], is_requested: impl Fn(usize) -> bool) {
         let numbers: Vec<u64> = match (&mut self.rows, &other.rows) {
             (Some(ours), Some(theirs)) => theirs.iter().map(|value| ours.number(value)).collect(),
             _ => self.texts.numbers_of(&other.texts).into_iter().map(u64::from).collect(),
         };
-        for (group, values) in other.own.iter().enumerate().filter(|(group, _)| is_asked(*group)) {
+        for (group, values) in other.own.iter().enumerate().filter(|(group, _)| is_requested(*group)) {
             let group = groups[group] as usize;
             let ours = self.own.get_mut(group).filter(|_| !self.is_numbered && !self.has_numbers);
             if !ours.is_some_and(|ours| ours.take_ascending(values)) {
                 values.iter().for_each(|word| self.take_of_other(group, word, &numbers));
             }
         }
-        let seen = other.seen.iter().filter(|(_, group)| is_asked(*group as usize));
+        let seen = other.seen.iter().filter(|(_, group)| is_requested(*group as usize));
         seen.for_each(|(word, group)| self.take_of_other(groups[group as usize] as usize, word, &numbers));
         // What has bits is the number of a text, or how far from the base a number is.
         let base = other.base_of_bits();
-        for (group, bits) in other.bits.iter().enumerate().filter(|(group, _)| is_asked(*group)) {
+        for (group, bits) in other.bits.iter().enumerate().filter(|(group, _)| is_requested(*group)) {
             let group = groups[group] as usize;
             for (place, word) in bits.words.iter().enumerate().filter(|(_, word)| **word > 0) {
                 for bit in (0..64).filter(|bit| word >> bit & 1 == 1) {
@@ -366,9 +366,9 @@ impl Accumulator for DistinctCount {
         self.counts.resize(groups, 0);
         self.own.resize_with(groups.min(OWN_GROUPS_MAX), DistinctValues::default);
         if self.is_numbered {
-            self.bits.resize(groups, Bits::default());
+            self.bits.resize(groups, GroupBits::default());
         } else if self.has_numbers {
-            self.bits.resize(groups.min(OWN_GROUPS_MAX), Bits::default());
+            self.bits.resize(groups.min(OWN_GROUPS_MAX), GroupBits::default());
         }
     }
 
@@ -412,7 +412,7 @@ impl Accumulator for DistinctCount {
     fn held_bytes(&self) -> usize {
         let own: usize = self.own.iter().map(DistinctValues::bytes).sum();
         let others = self.others.iter().map(|(other, groups)| other.held_bytes() + groups.len() * size_of::<u32>());
-        let rows = self.rows.as_ref().map_or(0, RowNumbers::bytes);
+        let rows = self.rows.as_ref().map_or(0, ValueNumbers::bytes);
         own + self.seen.bytes() + self.texts.bytes() + rows + self.bits_bytes + others.sum::<usize>()
     }
 

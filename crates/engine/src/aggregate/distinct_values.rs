@@ -230,11 +230,13 @@ mod tests {
     fn values_are_counted_in_every_form() {
         for rows in [0, 1, 500, 30_000, 600_000] {
             let (mut values, mut scratch) = (DistinctValues::default(), ValueSet::new(0));
-            let held = (0..rows).filter(|row| values.take(word(*row), 11, &mut scratch)).count();
+            let count = (0..rows).filter(|row| values.take(word(*row), 11, &mut scratch)).count();
             values.check(11, 2).unwrap();
             let expected: std::collections::BTreeSet<u64> = (0..rows).map(word).collect();
             assert_eq!(values.len(), expected.len());
-            assert!(values.parts.is_empty() == (rows < 30_000) && (!values.parts.is_empty() || held == expected.len()));
+            assert!(
+                values.parts.is_empty() == (rows < 30_000) && (!values.parts.is_empty() || count == expected.len())
+            );
             let mut found: Vec<u64> = values.iter().collect();
             found.sort_unstable();
             assert!(found.iter().eq(&expected));

@@ -22,23 +22,23 @@ pub(super) fn extreme(data_type: &DataType, greatest: bool) -> Option<Box<dyn Ac
             Box::new(TextExtreme::new(greatest))
         }
         data_type => {
-            with_native!(data_type, N => Box::new(Extreme::<N>::new(greatest, data_type.clone())), _ => return None)
+            with_native!(data_type, N => Box::new(NumberExtreme::<N>::new(greatest, data_type.clone())), _ => return None)
         }
     })
 }
 
 /// Least or greatest number.
 #[derive(Debug)]
-struct Extreme<N> {
+struct NumberExtreme<N> {
     values: Vec<N>,
     counts: Vec<u64>,
     greatest: bool,
     data_type: DataType,
 }
 
-impl<N: TotalOrder> Extreme<N> {
+impl<N: TotalOrder> NumberExtreme<N> {
     fn new(greatest: bool, data_type: DataType) -> Self {
-        Extreme { values: Vec::new(), counts: Vec::new(), greatest, data_type }
+        NumberExtreme { values: Vec::new(), counts: Vec::new(), greatest, data_type }
     }
 
     #[inline]
@@ -51,7 +51,7 @@ impl<N: TotalOrder> Extreme<N> {
     }
 }
 
-impl<N: ArrowNativeType + TotalOrder + FromSummary> Accumulator for Extreme<N> {
+impl<N: ArrowNativeType + TotalOrder + FromSummary> Accumulator for NumberExtreme<N> {
     fn grow(&mut self, groups: usize) {
         self.values.resize(groups, N::default());
         self.counts.resize(groups, 0);
@@ -90,7 +90,7 @@ impl<N: ArrowNativeType + TotalOrder + FromSummary> Accumulator for Extreme<N> {
     }
 
     fn merge(&mut self, other: Box<dyn Accumulator>, groups: &[u32]) -> Result<()> {
-        let other = same::<Extreme<N>>(other)?;
+        let other = same::<NumberExtreme<N>>(other)?;
         for (from, group) in groups.iter().enumerate() {
             if other.counts[from] > 0 {
                 self.take(*group as usize, other.values[from], other.counts[from]);

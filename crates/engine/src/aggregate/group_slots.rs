@@ -282,20 +282,20 @@ pub(crate) fn runs_as_they_stand(rows: &[u32]) -> Option<Vec<GroupRun>> {
 }
 
 /// The parts of runs that a mask keeps, if it keeps rows in few pieces. Neither runs nor pieces overlap, and both ascend.
-pub(crate) fn kept_of_runs(runs: &[GroupRun], mask: &BooleanBuffer) -> Option<Vec<GroupRun>> {
+pub(crate) fn filtered_runs(runs: &[GroupRun], mask: &BooleanBuffer) -> Option<Vec<GroupRun>> {
     let pieces = pieces(mask, mask.len() / KEPT_ROWS_MIN)?;
-    let mut kept = Vec::with_capacity(runs.len() + pieces.len());
+    let mut filtered = Vec::with_capacity(runs.len() + pieces.len());
     let mut behind = 0;
     for run in runs {
         behind += pieces[behind..].iter().take_while(|piece| piece.end <= run.start).count();
         let within = pieces[behind..].iter().take_while(|piece| piece.start < run.end);
-        kept.extend(within.map(|piece| GroupRun {
+        filtered.extend(within.map(|piece| GroupRun {
             start: piece.start.max(run.start),
             end: piece.end.min(run.end),
             ..*run
         }));
     }
-    Some(kept)
+    Some(filtered)
 }
 
 #[cfg(test)]
@@ -359,7 +359,7 @@ mod tests {
         let rows: Vec<u32> = (0..100).map(|row| if row < 50 { 3 } else { NO_GROUP }).collect();
         assert_eq!(runs_as_they_stand(&rows).unwrap(), [GroupRun { group: 3, start: 0, end: 50 }]);
         let none = BooleanBuffer::new_unset(100);
-        assert_eq!(kept_of_runs(&[GroupRun { group: 3, start: 0, end: 50 }], &none).unwrap(), []);
+        assert_eq!(filtered_runs(&[GroupRun { group: 3, start: 0, end: 50 }], &none).unwrap(), []);
         assert!(GroupSlots::of_groups(&rows, 7).is_none());
         let parted = GroupSlots::of_groups(&rows, 4).unwrap();
         assert_eq!(parted.ordered().unwrap().runs, [GroupRun { group: 3, start: 0, end: 50 }]);

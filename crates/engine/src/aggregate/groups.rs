@@ -126,7 +126,7 @@ impl Groups {
     pub fn find_hashed(&mut self, words: &[u64], hashes: &[u32], mut take: impl FnMut(u32)) {
         self.fill_table();
         let mut existing = std::mem::take(&mut self.existing);
-        self.known_rows(words, hashes, &mut existing);
+        self.existing_of_rows(words, hashes, &mut existing);
         for ((words, hash), existing) in words.chunks_exact(self.stride).zip(hashes).zip(&existing) {
             take(if *existing == NONE { self.find_by(words, |_| *hash) } else { *existing });
         }
@@ -169,7 +169,7 @@ impl Groups {
     }
 
     /// The groups of rows among those of the table, or [`NONE`].
-    fn known_rows(&self, words: &[u64], hashes: &[u32], groups: &mut Vec<u32>) {
+    fn existing_of_rows(&self, words: &[u64], hashes: &[u32], groups: &mut Vec<u32>) {
         self.table.first(hashes, groups);
         for ((words, hash), group) in words.chunks_exact(self.stride).zip(hashes).zip(groups) {
             if *group != NONE && !are_same(self.words(*group as usize), words) {
@@ -273,7 +273,7 @@ pub(super) fn merged(ours: GroupIndex<'_>, other: GroupIndex<'_>, threads: usize
         translate(&mut chunk);
         let hashes: Vec<u32> = chunk.chunks_exact(stride).map(|words| half(hash(ours.seed, words))).collect();
         let mut existing = Vec::with_capacity(hashes.len());
-        ours.known_rows(&chunk, &hashes, &mut existing);
+        ours.existing_of_rows(&chunk, &hashes, &mut existing);
         Ok((chunk, hashes, existing))
     };
     let threads = parallel::threads_for(len, 0, threads);

@@ -102,15 +102,15 @@ impl WordBounds {
         if self.unit <= 1 { from_least } else { from_least / self.unit }
     }
 
-    /// These bounds, widened by `steps` words on each side where they reach beyond the bounds `known`.
-    pub fn beyond(&self, known: &WordBounds, steps: u64) -> WordBounds {
+    /// These bounds, widened by `steps` words on each side where they reach beyond the former ones.
+    pub fn beyond(&self, former: &WordBounds, steps: u64) -> WordBounds {
         let signed = |word: u64| (word ^ self.flip).cast_signed();
         let (mut least, mut greatest) = (signed(self.least), signed(self.greatest));
         let room = steps.saturating_mul(self.unit.max(1));
-        if least < signed(known.least) {
+        if least < signed(former.least) {
             least = least.checked_sub_unsigned(room).unwrap_or(least);
         }
-        if greatest > signed(known.greatest) {
+        if greatest > signed(former.greatest) {
             greatest = greatest.checked_add_unsigned(room).unwrap_or(greatest);
         }
         let word = |signed: i64| signed.cast_unsigned() ^ self.flip;
@@ -193,8 +193,8 @@ impl TextWords {
 
     /// Whether it is cheaper to number these rows one by one, because all rows of this dictionary together are fewer than its texts.
     pub fn are_few(&mut self, dictionary: &ArrayRef, rows: usize) -> bool {
-        let is_known = || self.dictionary.as_ref().is_some_and(|known| is_same(known, dictionary));
-        if self.rows.saturating_add(rows) > dictionary.len() / 2 || is_known() {
+        let is_cached = || self.dictionary.as_ref().is_some_and(|cached| is_same(cached, dictionary));
+        if self.rows.saturating_add(rows) > dictionary.len() / 2 || is_cached() {
             return false;
         }
         self.rows += rows;
@@ -224,8 +224,8 @@ impl TextWords {
         texts: &mut Texts,
         values: impl FnOnce() -> Result<ArrayRef>,
     ) -> Result<Arc<[Option<u64>]>> {
-        let is_known = self.dictionary.as_ref().is_some_and(|known| has_same_texts(known, dictionary));
-        if self.computed != computed || !is_known {
+        let is_cached = self.dictionary.as_ref().is_some_and(|cached| has_same_texts(cached, dictionary));
+        if self.computed != computed || !is_cached {
             let values = values()?;
             let mut words = optional_words(&values, texts)?;
             if !computed {
@@ -270,13 +270,13 @@ pub(super) fn optional_words(values: &ArrayRef, texts: &mut Texts) -> Result<Vec
 
 impl ValueKey {
     /// A key by its value in each row.
-    pub fn new(key: usize, array: &ArrayRef, texts: &mut Texts, known: &mut TextWords) -> Result<ValueKey> {
+    pub fn new(key: usize, array: &ArrayRef, texts: &mut Texts, text_words: &mut TextWords) -> Result<ValueKey> {
         if let Some(dictionary) = array.as_any_dictionary_opt() {
             let Some(dictionary) = array.as_dictionary_opt::<Int32Type>() else {
                 return Err(Error::Unsupported(format!("groups by a dictionary of {}", dictionary.keys().data_type())));
             };
             if let Some(values) = dictionary.values().as_string_opt::<i32>()
-                && known.are_few(dictionary.values(), dictionary.len())
+                && text_words.are_few(dictionary.values(), dictionary.len())
             {
                 let nulls = array.logical_nulls();
                 let number = |(row, code): (usize, &i32)| match usize::try_from(*code) {
@@ -288,8 +288,8 @@ impl ValueKey {
                 let words = dictionary.keys().values().iter().enumerate().map(number).collect();
                 return Ok(ValueKey::of_numbers(key, words, nulls, texts));
             }
-            let words = known.of_texts(dictionary.values(), texts)?;
-            return Ok(ValueKey::coded(key, dictionary, words, known.bounds));
+            let words = text_words.of_texts(dictionary.values(), texts)?;
+            return Ok(ValueKey::coded(key, dictionary, words, text_words.bounds));
         }
         let nulls = array.logical_nulls().filter(|nulls| nulls.null_count() > 0);
         let of = array.data_type();
@@ -298,7 +298,7 @@ impl ValueKey {
             return Ok(ValueKey::of_numbers(key, words, nulls, texts));
         }
         let words = words_of(array)?;
-        if let Some(multiples) = multiples(of, &words, nulls.as_ref(), known) {
+        if let Some(multiples) = multiples(of, &words, nulls.as_ref(), text_words) {
             let bounds = WordBounds::of(multiples.iter().copied(), false);
             let range = bounds.as_ref().and_then(|bounds| narrow(bounds, words.len()));
             let (least, choices) = range.map_or((0, None), |(least, span)| (least, Some(span + 2)));
@@ -330,11 +330,11 @@ impl ValueKey {
         key: usize,
         codes: &DictionaryArray<Int32Type>,
         texts: &mut Texts,
-        known: &mut TextWords,
+        text_words: &mut TextWords,
         values: impl FnOnce() -> Result<ArrayRef>,
     ) -> Result<ValueKey> {
-        let words = known.of(codes.values(), true, texts, values)?;
-        Ok(ValueKey::coded(key, codes, words, known.bounds))
+        let words = text_words.of(codes.values(), true, texts, values)?;
+        Ok(ValueKey::coded(key, codes, words, text_words.bounds))
     }
 
     fn coded(
@@ -498,8 +498,8 @@ impl ValueKey {
 }
 
 /// Floats as multiples of a power of ten, if they are and groups are found by place.
-fn multiples(of: &DataType, words: &[u64], nulls: Option<&NullBuffer>, known: &mut TextWords) -> Option<Vec<u64>> {
-    let scale = known.scale.as_mut()?;
+fn multiples(of: &DataType, words: &[u64], nulls: Option<&NullBuffer>, text_words: &mut TextWords) -> Option<Vec<u64>> {
+    let scale = text_words.scale.as_mut()?;
     #[expect(clippy::cast_possible_truncation, reason = "the word holds a float32")]
     let value = |word: &u64| match of {
         DataType::Float32 => f64::from(f32::from_bits(*word as u32)),
@@ -554,11 +554,11 @@ mod tests {
             assert_eq!(key.word(row as usize), (row % 50 != 7).then_some(price.to_bits()));
             assert_eq!(places.of_rows[row as usize], if row % 50 == 7 { 30 } else { (row % 30) as u16 });
         }
-        for (array, mut known) in [
+        for (array, mut text_words) in [
             (prices, TextWords::default()),
             (Arc::new(Float64Array::from(vec![0.1 + 0.2])) as ArrayRef, TextWords::of_places()),
         ] {
-            assert_eq!(ValueKey::new(0, &array, &mut Texts::default(), &mut known).unwrap().bounds(), None);
+            assert_eq!(ValueKey::new(0, &array, &mut Texts::default(), &mut text_words).unwrap().bounds(), None);
         }
     }
 
@@ -567,16 +567,16 @@ mod tests {
     fn codes_have_the_numbers_of_their_texts() {
         let text = |code: i32| (code % 50 != 7).then(|| format!("T{:03}", code * 7 % 400));
         let dictionary: ArrayRef = Arc::new((0..400).map(text).collect::<StringArray>());
-        let (mut texts, mut known) = (Texts::default(), TextWords::default());
-        let (mut of_plain, mut plain_known) = (Texts::default(), TextWords::default());
+        let (mut texts, mut text_words) = (Texts::default(), TextWords::default());
+        let (mut of_plain, mut plain_words) = (Texts::default(), TextWords::default());
         let mut first = Vec::new();
         for block in 0..40 {
             let codes: Int32Array =
                 (0..23).map(|row| (row % 9 > 0).then_some((block * 31 + row * row * 17) % 400)).collect();
             let coded: ArrayRef = Arc::new(DictionaryArray::new(codes, Arc::clone(&dictionary)));
             let plain = cast(&coded, &DataType::Utf8).unwrap();
-            let of_codes = ValueKey::new(0, &coded, &mut texts, &mut known).unwrap();
-            let of_texts = ValueKey::new(0, &plain, &mut of_plain, &mut plain_known).unwrap();
+            let of_codes = ValueKey::new(0, &coded, &mut texts, &mut text_words).unwrap();
+            let of_texts = ValueKey::new(0, &plain, &mut of_plain, &mut plain_words).unwrap();
             for row in 0..coded.len() {
                 assert_eq!(of_codes.word(row).is_some(), of_texts.word(row).is_some());
                 let number = of_codes.word(row).map(|word| texts.iter().nth(word as usize).unwrap().to_owned());

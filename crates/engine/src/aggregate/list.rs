@@ -40,7 +40,7 @@ impl Debug for Listing {
 
 /// The lists of groups.
 #[derive(Debug)]
-pub(super) struct Lists {
+pub(super) struct GroupLists {
     listing: Listing,
     data_type: DataType,
     threads: usize,
@@ -52,9 +52,9 @@ pub(super) struct Lists {
     bytes: usize,
 }
 
-impl Lists {
+impl GroupLists {
     /// Lists of a type, of arguments of some types; `None` for other types than lists of the values or texts of them.
-    pub fn new(listing: &Listing, data_type: &DataType, arguments: &[DataType], threads: usize) -> Option<Lists> {
+    pub fn new(listing: &Listing, data_type: &DataType, arguments: &[DataType], threads: usize) -> Option<GroupLists> {
         let value = arguments.first()?;
         let is_made = match (data_type, &listing.separator) {
             (DataType::List(item), None) => item.data_type() == value,
@@ -62,7 +62,7 @@ impl Lists {
             _ => false,
         };
         let columns = vec![Vec::new(); arguments.len()];
-        (is_made && arguments.len() == listing.orders.len() + 1).then(|| Lists {
+        (is_made && arguments.len() == listing.orders.len() + 1).then(|| GroupLists {
             listing: listing.clone(),
             data_type: data_type.clone(),
             threads,
@@ -110,7 +110,7 @@ impl Lists {
     }
 }
 
-impl Accumulator for Lists {
+impl Accumulator for GroupLists {
     fn grow(&mut self, groups: usize) {
         self.groups = groups;
     }
@@ -135,8 +135,8 @@ impl Accumulator for Lists {
         for (column, argument) in self.columns.iter_mut().zip(arguments) {
             let own = if is_all { Arc::clone(argument) } else { take(argument, &rows, None)? };
             // Texts of dictionaries are those of the table.
-            let held = own.as_any_dictionary_opt().map_or(own.to_data(), |coded| coded.keys().to_data());
-            self.bytes += held.get_slice_memory_size()?;
+            let data = own.as_any_dictionary_opt().map_or(own.to_data(), |coded| coded.keys().to_data());
+            self.bytes += data.get_slice_memory_size()?;
             column.push(own);
         }
         Ok(())
@@ -147,7 +147,7 @@ impl Accumulator for Lists {
     }
 
     fn merge(&mut self, other: Box<dyn Accumulator>, groups: &[u32]) -> Result<()> {
-        let other = same::<Lists>(other)?;
+        let other = same::<GroupLists>(other)?;
         self.of_rows.extend(other.of_rows.iter().map(|group| groups[*group as usize]));
         self.columns.iter_mut().zip(other.columns).for_each(|(ours, theirs)| ours.extend(theirs));
         self.bytes += other.bytes;
@@ -232,9 +232,9 @@ mod tests {
         DataType::List(Arc::new(Field::new_list_field(data_type, true)))
     }
 
-    fn filled(listing: &Listing, of: &DataType, arguments: &[ArrayRef], groups: &[u32]) -> Lists {
+    fn filled(listing: &Listing, of: &DataType, arguments: &[ArrayRef], groups: &[u32]) -> GroupLists {
         let types: Vec<DataType> = arguments.iter().map(|array| array.data_type().clone()).collect();
-        let mut lists = Lists::new(listing, of, &types, 1).unwrap();
+        let mut lists = GroupLists::new(listing, of, &types, 1).unwrap();
         lists.grow(3);
         lists.update(arguments, RowGroups::Rows(groups)).unwrap();
         lists
@@ -288,9 +288,9 @@ mod tests {
     #[test]
     fn other_types_are_refused() {
         let plain = Listing::default();
-        assert!(Lists::new(&plain, &DataType::Utf8, &[DataType::Utf8], 1).is_none());
-        assert!(Lists::new(&plain, &list_of(DataType::Int64), &[DataType::Int32], 1).is_none());
+        assert!(GroupLists::new(&plain, &DataType::Utf8, &[DataType::Utf8], 1).is_none());
+        assert!(GroupLists::new(&plain, &list_of(DataType::Int64), &[DataType::Int32], 1).is_none());
         let joined = Listing { separator: Some(String::new()), ..Listing::default() };
-        assert!(Lists::new(&joined, &DataType::Utf8, &[DataType::Int64], 1).is_none());
+        assert!(GroupLists::new(&joined, &DataType::Utf8, &[DataType::Int64], 1).is_none());
     }
 }

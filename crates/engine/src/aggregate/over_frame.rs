@@ -11,7 +11,7 @@ use super::group_slots::runs_as_they_stand;
 use super::groups::{GroupIndex, Groups, key_column, merged};
 use super::keys::{TextWords, ValueKey};
 use super::picks::{Picks, Positions, rows_of};
-use super::pivot::{self, Cells, check_cells};
+use super::pivot::{self, RowCells, check_cells};
 use super::{Aggregate, AggregateFunction};
 use crate::error::{Error, Result};
 use crate::execution_context::ExecutionContext;
@@ -98,7 +98,7 @@ impl<'a> Grouping<'a> {
             return vec![0; count];
         }
         let (mut words, stride) = (vec![0; keys + 1], keys + 1);
-        let known = self.groups.len();
+        let group_count = self.groups.len();
         let groups = &mut self.groups;
         let find = |row: usize, is_new: bool| {
             words[keys] = 0;
@@ -110,7 +110,7 @@ impl<'a> Grouping<'a> {
             if is_new { groups.add_new(&words) } else { groups.find(&words) }
         };
         let mut of_rows = Vec::with_capacity(count);
-        if !self.dense.rows(values, count, known, find, |group| of_rows.push(group)) {
+        if !self.dense.rows(values, count, group_count, find, |group| of_rows.push(group)) {
             let mut words = Vec::new();
             for start in (0..count).step_by(BLOCK_ROWS) {
                 words.clear();
@@ -139,7 +139,7 @@ pub(crate) fn over_frames(
     let firsts = parts.iter().scan(0, |next, part| Some(std::mem::replace(next, *next + part.len())));
     let firsts: Vec<usize> = firsts.collect();
     let states = parallel::each_of(firsts.into_iter().zip(parts), threads, |(first, frames)| {
-        let mut state = State::new(keys, aggregates);
+        let mut state = ThreadGroups::new(keys, aggregates);
         for (number, frame) in (first..).zip(frames) {
             // What was taken out of its columns is dropped with it, and its memory is there for the next one.
             state.take(&frame, number, context, context.memory_bytes / 2 / threads)?;
@@ -147,7 +147,7 @@ pub(crate) fn over_frames(
         Ok(state)
     })?;
     let mut states = states.into_iter();
-    let mut all = states.next().unwrap_or_else(|| State::new(keys, aggregates));
+    let mut all = states.next().unwrap_or_else(|| ThreadGroups::new(keys, aggregates));
     for state in states {
         all.merge(state, threads)?;
     }
@@ -181,16 +181,16 @@ fn dealt(frames: Vec<Frame>, rows: usize) -> Vec<Vec<Frame>> {
 }
 
 /// The groups of one thread, with the state of their aggregates.
-struct State<'a> {
+struct ThreadGroups<'a> {
     grouping: Grouping<'a>,
     aggregates: &'a [Aggregate],
     /// With the types of their arguments, once a frame came by.
     slots: Vec<Option<(Vec<DataType>, FrameSlot)>>,
 }
 
-impl<'a> State<'a> {
-    fn new(keys: &'a [Expr], aggregates: &'a [Aggregate]) -> State<'a> {
-        State { grouping: Grouping::new(keys), aggregates, slots: aggregates.iter().map(|_| None).collect() }
+impl<'a> ThreadGroups<'a> {
+    fn new(keys: &'a [Expr], aggregates: &'a [Aggregate]) -> ThreadGroups<'a> {
+        ThreadGroups { grouping: Grouping::new(keys), aggregates, slots: aggregates.iter().map(|_| None).collect() }
     }
 
     /// Takes in the frame with a number.
@@ -220,7 +220,7 @@ impl<'a> State<'a> {
     }
 
     /// Takes in what another has of the frames that follow.
-    fn merge(&mut self, other: State<'_>, threads: usize) -> Result<()> {
+    fn merge(&mut self, other: ThreadGroups<'_>, threads: usize) -> Result<()> {
         let mut theirs = other.grouping;
         let mapping = merged(self.grouping.index(), theirs.index(), threads)?;
         let groups = self.grouping.groups.len();
@@ -269,7 +269,7 @@ struct GroupedFrame<'a> {
 
 /// The state of one aggregate.
 enum FrameSlot {
-    Kept(Box<dyn Accumulator>),
+    Accumulator(Box<dyn Accumulator>),
     /// With the values of each frame, of which some are the result.
     Picked(Picks, Vec<ArrayRef>),
     PickedByKeys(PicksByKeys, Vec<ArrayRef>),
@@ -288,7 +288,7 @@ impl FrameSlot {
             Some((last, false)) => {
                 Ok(FrameSlot::Picked(Picks::new(last, false).with_width(aggregate.width()), Vec::new()))
             }
-            None => Ok(FrameSlot::Kept(accumulator_of(aggregate, arguments, threads)?)),
+            None => Ok(FrameSlot::Accumulator(accumulator_of(aggregate, arguments, threads)?)),
         }
     }
 
@@ -305,21 +305,21 @@ impl FrameSlot {
             None => (rows, runs),
             Some(filter) => {
                 let mask = condition(filter, frame, constants)?;
-                let kept = |(row, group): (usize, &u32)| if mask.value(row) { *group } else { NO_GROUP };
-                only = rows.iter().enumerate().map(kept).collect();
+                let passing = |(row, group): (usize, &u32)| if mask.value(row) { *group } else { NO_GROUP };
+                only = rows.iter().enumerate().map(passing).collect();
                 (&only[..], None)
             }
         };
-        if let FrameSlot::Kept(accumulator) = self {
+        if let FrameSlot::Accumulator(accumulator) = self {
             accumulator.grow(groups);
             let assigned = runs.map_or(RowGroups::Rows(rows), RowGroups::Runs);
             return update(accumulator.as_mut(), aggregate, &arguments, assigned);
         }
         let cells = match aggregate.pivot.as_ref().and_then(|_| arguments.pop()) {
-            Some(places) => Some(Cells::new(RowGroups::Rows(rows), &places, aggregate.width())?),
+            Some(places) => Some(RowCells::new(RowGroups::Rows(rows), &places, aggregate.width())?),
             None => None,
         };
-        let assigned = cells.as_ref().map_or(RowGroups::Rows(rows), Cells::assigned);
+        let assigned = cells.as_ref().map_or(RowGroups::Rows(rows), RowCells::assigned);
         let positions = Positions::From(position(number, 0));
         let keys = arguments.split_off(1.min(arguments.len()));
         match self {
@@ -333,7 +333,7 @@ impl FrameSlot {
                 picks.update(assigned, positions, keys)?;
                 values.extend(arguments);
             }
-            FrameSlot::Kept(_) => {}
+            FrameSlot::Accumulator(_) => {}
         }
         Ok(())
     }
@@ -341,7 +341,7 @@ impl FrameSlot {
     /// Takes in what another has of the frames that follow; `numbers` says which of `groups` groups each of its groups is.
     fn merge(&mut self, other: FrameSlot, numbers: &[u32], groups: usize) -> Result<()> {
         match (self, other) {
-            (FrameSlot::Kept(ours), FrameSlot::Kept(theirs)) => {
+            (FrameSlot::Accumulator(ours), FrameSlot::Accumulator(theirs)) => {
                 ours.grow(groups);
                 ours.merge(theirs, numbers)
             }
@@ -363,7 +363,7 @@ impl FrameSlot {
 
     fn check_memory(&self, limit: usize) -> Result<()> {
         let needed = match self {
-            FrameSlot::Kept(accumulator) => accumulator.held_bytes(),
+            FrameSlot::Accumulator(accumulator) => accumulator.held_bytes(),
             FrameSlot::Picked(_, _) => 0,
             FrameSlot::PickedByKeys(picks, _) => picks.held_bytes(),
         };
@@ -373,7 +373,7 @@ impl FrameSlot {
     fn finish(self, aggregate: &Aggregate) -> Result<ArrayRef> {
         let data_type = &aggregate.data_type;
         match self {
-            FrameSlot::Kept(accumulator) => accumulator.finish(),
+            FrameSlot::Accumulator(accumulator) => accumulator.finish(),
             FrameSlot::Picked(picks, values) => {
                 picks.finish(data_type, |frame, rows| rows_of(&values[frame as usize], rows))
             }
@@ -393,20 +393,20 @@ pub(crate) fn at_each_row(
 ) -> Result<Vec<ArrayRef>> {
     let mut grouping = Grouping::new(keys);
     let mut of_frames = Vec::with_capacity(frames.len());
-    let mut kept: Option<Box<dyn Accumulator>> = None;
+    let mut of_all: Option<Box<dyn Accumulator>> = None;
     for frame in frames {
         let rows = grouping.rows(frame, constants)?;
         let arguments = arguments(frame, aggregate, constants)?;
-        let accumulator = match &mut kept {
+        let accumulator = match &mut of_all {
             Some(accumulator) => accumulator,
-            None => kept.insert(accumulator_of(aggregate, &arguments, 1)?),
+            None => of_all.insert(accumulator_of(aggregate, &arguments, 1)?),
         };
         accumulator.grow(grouping.groups.len());
         accumulator.update(&arguments, RowGroups::Rows(&rows))?;
         of_frames.push(rows);
     }
-    let Some(kept) = kept else { return Ok(Vec::new()) };
-    let results = kept.finish()?;
+    let Some(accumulator) = of_all else { return Ok(Vec::new()) };
+    let results = accumulator.finish()?;
     of_frames.into_iter().map(|rows| Ok(take(&results, &UInt32Array::from(rows), None)?)).collect()
 }
 

@@ -87,14 +87,14 @@ fn cell(group: usize, place: usize, width: usize) -> u32 {
 }
 
 /// The cells of rows.
-pub(super) enum Cells {
+pub(super) enum RowCells {
     Rows(Vec<u32>),
     Listed(Vec<(u32, u32)>),
 }
 
-impl Cells {
+impl RowCells {
     /// The cells of rows that belong to groups, by the places of their keys' values.
-    pub fn new(assigned: RowGroups<'_>, places: &ArrayRef, width: usize) -> Result<Cells> {
+    pub fn new(assigned: RowGroups<'_>, places: &ArrayRef, width: usize) -> Result<RowCells> {
         let Some(places) = places.as_primitive_opt::<UInt32Type>() else {
             return Err(Error::Unsupported(format!("places as {}", places.data_type())));
         };
@@ -107,17 +107,17 @@ impl Cells {
         };
         if let RowGroups::Listed(listed) = assigned {
             let listed = listed.iter().map(|(row, group)| (*row, of(*group as usize, *row as usize)));
-            return Ok(Cells::Listed(listed.filter(|(_, cell)| *cell != NO_GROUP).collect()));
+            return Ok(RowCells::Listed(listed.filter(|(_, cell)| *cell != NO_GROUP).collect()));
         }
         let mut cells = vec![NO_GROUP; rows];
         assigned.each(None, |group, row| cells[row] = of(group, row));
-        Ok(Cells::Rows(cells))
+        Ok(RowCells::Rows(cells))
     }
 
     pub fn assigned(&self) -> RowGroups<'_> {
         match self {
-            Cells::Rows(cells) => RowGroups::Rows(cells),
-            Cells::Listed(rows) => RowGroups::Listed(rows),
+            RowCells::Rows(cells) => RowGroups::Rows(cells),
+            RowCells::Listed(rows) => RowGroups::Listed(rows),
         }
     }
 }
@@ -145,7 +145,7 @@ impl Accumulator for PivotCells {
         let Some((places, arguments)) = arguments.split_last() else {
             return Err(Error::Unsupported("a pivot without places".to_owned()));
         };
-        self.cells.update(arguments, Cells::new(assigned, places, self.width)?.assigned())
+        self.cells.update(arguments, RowCells::new(assigned, places, self.width)?.assigned())
     }
 
     fn held_bytes(&self) -> usize {

@@ -12,26 +12,26 @@ use crate::error::Result;
 
 /// Values that were seen, by number.
 #[derive(Debug)]
-pub(super) struct RowNumbers {
+pub(super) struct ValueNumbers {
     converter: RowConverter,
     /// Hashes and numbers.
-    known: HashTable<(u64, u32)>,
+    numbers: HashTable<(u64, u32)>,
     hasher: DefaultHashBuilder,
     /// The bytes of all values one behind the other, and where each ends.
     all: Vec<u8>,
     ends: Vec<usize>,
 }
 
-impl RowNumbers {
+impl ValueNumbers {
     /// `None` for types that the row format doesn't know.
-    pub fn of(data_type: &DataType) -> Option<RowNumbers> {
+    pub fn of(data_type: &DataType) -> Option<ValueNumbers> {
         let field = SortField::new(data_type.clone());
         if !RowConverter::supports_fields(std::slice::from_ref(&field)) {
             return None;
         }
-        Some(RowNumbers {
+        Some(ValueNumbers {
             converter: RowConverter::new(vec![field]).ok()?,
-            known: HashTable::new(),
+            numbers: HashTable::new(),
             hasher: DefaultHashBuilder::default(),
             all: Vec::new(),
             ends: Vec::new(),
@@ -46,12 +46,12 @@ impl RowNumbers {
     /// The number of a value.
     pub fn number(&mut self, value: &[u8]) -> u64 {
         let hash = self.hasher.hash_one(value);
-        let is_it = |(known, number): &(u64, u32)| *known == hash && self.value(*number as usize) == value;
-        if let Some((_, number)) = self.known.find(hash, is_it) {
+        let is_it = |(own, number): &(u64, u32)| *own == hash && self.value(*number as usize) == value;
+        if let Some((_, number)) = self.numbers.find(hash, is_it) {
             return u64::from(*number);
         }
         let number = u32::try_from(self.ends.len()).unwrap_or(u32::MAX);
-        self.known.insert_unique(hash, (hash, number), |(hash, _)| *hash);
+        self.numbers.insert_unique(hash, (hash, number), |(hash, _)| *hash);
         self.all.extend_from_slice(value);
         self.ends.push(self.all.len());
         u64::from(number)
@@ -66,7 +66,7 @@ impl RowNumbers {
     pub fn bytes(&self) -> usize {
         self.all.capacity()
             + self.ends.capacity() * size_of::<usize>()
-            + self.known.capacity() * (size_of::<(u64, u32)>() + 1)
+            + self.numbers.capacity() * (size_of::<(u64, u32)>() + 1)
     }
 
     fn value(&self, number: usize) -> &[u8] {

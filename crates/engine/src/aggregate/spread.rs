@@ -78,14 +78,14 @@ pub(super) struct Median<F> {
 }
 
 /// Floats of either width.
-pub(super) trait Float: ArrowNativeType + TotalOrder {
+pub(super) trait MedianFloat: ArrowNativeType + TotalOrder {
     const DATA_TYPE: DataType;
 
     /// The mean of the middle two.
     fn middle(self, other: Self) -> Self;
 }
 
-impl Float for f64 {
+impl MedianFloat for f64 {
     const DATA_TYPE: DataType = DataType::Float64;
 
     fn middle(self, other: f64) -> f64 {
@@ -93,7 +93,7 @@ impl Float for f64 {
     }
 }
 
-impl Float for f32 {
+impl MedianFloat for f32 {
     const DATA_TYPE: DataType = DataType::Float32;
 
     fn middle(self, other: f32) -> f32 {
@@ -107,7 +107,7 @@ impl<F> Median<F> {
     }
 }
 
-impl<F: Float> Accumulator for Median<F> {
+impl<F: MedianFloat> Accumulator for Median<F> {
     fn grow(&mut self, groups: usize) {
         self.groups.resize_with(groups, Vec::new);
     }
@@ -174,13 +174,13 @@ impl<F: Float> Accumulator for Median<F> {
 /// Splits groups into shares of more than `values` values each.
 fn shares<F>(groups: Vec<(usize, Vec<F>)>, values: usize) -> Vec<Vec<(usize, Vec<F>)>> {
     let mut shares: Vec<Vec<(usize, Vec<F>)>> = Vec::new();
-    let mut held = usize::MAX;
+    let mut share_values = usize::MAX;
     for group in groups {
-        if held > values {
-            held = 0;
+        if share_values > values {
+            share_values = 0;
             shares.push(Vec::new());
         }
-        held += group.1.len();
+        share_values += group.1.len();
         if let Some(share) = shares.last_mut() {
             share.push(group);
         }
@@ -188,7 +188,7 @@ fn shares<F>(groups: Vec<(usize, Vec<F>)>, values: usize) -> Vec<Vec<(usize, Vec
     shares
 }
 
-fn median<F: Float>(values: Vec<F>) -> Option<F> {
+fn median<F: MedianFloat>(values: Vec<F>) -> Option<F> {
     // Whole numbers with the order of the floats are compared faster.
     let mut keys: Vec<F::Key> = values.into_iter().map(TotalOrder::key).collect();
     let middle = keys.len() / 2;

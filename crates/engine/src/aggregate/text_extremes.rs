@@ -77,8 +77,8 @@ impl TextExtreme {
     /// Takes the texts of rows by their codes.
     fn take_coded(&mut self, coded: &DictionaryArray<Int32Type>, texts: &StringArray, assigned: RowGroups<'_>) {
         let codes = coded.keys().values();
-        let is_known = |ranks: &TextRanks| is_same(&ranks.dictionary, coded.values());
-        if !self.ranks.as_ref().is_some_and(is_known) {
+        let is_current = |ranks: &TextRanks| is_same(&ranks.dictionary, coded.values());
+        if !self.ranks.as_ref().is_some_and(is_current) {
             self.take_best();
             if texts.len() > coded.len() {
                 // To rank all texts would cost more than to compare those of the rows.

@@ -9,22 +9,22 @@ use arrow::compute::take;
 use arrow::datatypes::DataType;
 
 use super::codes;
-use super::{Columns, Expr};
+use super::{Expr, InputColumns};
 use crate::choose::choose;
 use crate::error::Result;
 use crate::filter_mask::FilterMask;
 use crate::value::Value;
 
 /// Conditions with their values, and the value if no condition holds: null if there is none.
-pub(crate) struct Choice<'a> {
+pub(crate) struct CaseChoice<'a> {
     pub branches: &'a [(Expr, Expr)],
     pub otherwise: Option<&'a Expr>,
     pub data_type: &'a DataType,
 }
 
-impl Choice<'_> {
+impl CaseChoice<'_> {
     /// The values, each computed for all rows.
-    pub fn of_all(&self, columns: &dyn Columns, constants: &[ArrayRef]) -> Result<Value> {
+    pub fn of_all(&self, columns: &dyn InputColumns, constants: &[ArrayRef]) -> Result<Value> {
         let mut result = match self.otherwise {
             Some(expr) => expr.evaluate(columns, constants)?,
             None => self.null(),
@@ -38,7 +38,7 @@ impl Choice<'_> {
     }
 
     /// The values; each is computed only for the rows that select it.
-    pub fn as_asked(&self, columns: &dyn Columns, constants: &[ArrayRef]) -> Result<Value> {
+    pub fn lazily(&self, columns: &dyn InputColumns, constants: &[ArrayRef]) -> Result<Value> {
         let mut result = self.null();
         let mut open = BooleanArray::from(vec![true; columns.rows()]);
         for (condition, value) in self.branches {
@@ -68,7 +68,7 @@ fn compute_rows(
     selected: &BooleanArray,
     value: &Expr,
     others: &Value,
-    columns: &dyn Columns,
+    columns: &dyn InputColumns,
     constants: &[ArrayRef],
 ) -> Result<Value> {
     if selected.true_count() == 0 {
@@ -102,25 +102,25 @@ pub(crate) fn spread(of: &BooleanArray, holds: &BooleanArray) -> BooleanArray {
 
 /// The rows that a mask keeps.
 pub(crate) struct SomeRows<'a> {
-    columns: &'a dyn Columns,
+    columns: &'a dyn InputColumns,
     mask: FilterMask,
-    are_asked: bool,
+    is_lazy: bool,
 }
 
 impl<'a> SomeRows<'a> {
-    pub fn new(columns: &'a dyn Columns, mask: BooleanArray) -> SomeRows<'a> {
-        let are_asked = columns.are_asked();
-        SomeRows { columns, mask: FilterMask::new(mask), are_asked }
+    pub fn new(columns: &'a dyn InputColumns, mask: BooleanArray) -> SomeRows<'a> {
+        let is_lazy = columns.is_lazy();
+        SomeRows { columns, mask: FilterMask::new(mask), is_lazy }
     }
 
     /// Rows that select a value, or pass the conditions before. Choices nested within it compute only what these rows select: if each tried all rows
     /// first, the number of attempts would double with each level.
-    pub fn selected(columns: &'a dyn Columns, mask: BooleanArray) -> SomeRows<'a> {
-        SomeRows { are_asked: true, ..SomeRows::new(columns, mask) }
+    pub fn selected(columns: &'a dyn InputColumns, mask: BooleanArray) -> SomeRows<'a> {
+        SomeRows { is_lazy: true, ..SomeRows::new(columns, mask) }
     }
 }
 
-impl Columns for SomeRows<'_> {
+impl InputColumns for SomeRows<'_> {
     fn rows(&self) -> usize {
         self.mask.rows()
     }
@@ -136,8 +136,8 @@ impl Columns for SomeRows<'_> {
         self.columns.may_be_coded(position)
     }
 
-    fn are_asked(&self) -> bool {
-        self.are_asked
+    fn is_lazy(&self) -> bool {
+        self.is_lazy
     }
 }
 

@@ -9,7 +9,7 @@ use arrow::compute::take;
 use arrow::datatypes::{DataType, Int32Type};
 
 use super::choice::{SomeRows, spread};
-use super::{Columns, Expr};
+use super::{Expr, InputColumns};
 use crate::binary_op::BinaryOp;
 use crate::compare;
 use crate::dictionaries::is_same;
@@ -38,7 +38,7 @@ struct TextResult {
 
 impl TextResults {
     /// The number of rows to be evaluated, including those of the next blocks.
-    pub fn rows_in_all(columns: &dyn Columns) -> usize {
+    pub fn rows_in_all(columns: &dyn InputColumns) -> usize {
         columns.text_results().map_or(columns.rows(), |results| results.rows.max(columns.rows()))
     }
 
@@ -62,7 +62,11 @@ impl TextResults {
 
 /// The values of an expression that reads a single column, of codes, computed once per text; `None` if that doesn't pay, or evaluation refused a text
 /// that perhaps no row has.
-pub(crate) fn over_known_texts(expr: &Expr, columns: &dyn Columns, constants: &[ArrayRef]) -> Result<Option<Value>> {
+pub(crate) fn over_coded_column(
+    expr: &Expr,
+    columns: &dyn InputColumns,
+    constants: &[ArrayRef],
+) -> Result<Option<Value>> {
     let results = columns.text_results();
     let Some((column, dictionary)) = coded_column(expr, columns, TextResults::rows_in_all(columns))? else {
         return Ok(None);
@@ -151,13 +155,13 @@ fn with_own_texts(values: &ArrayRef) -> Result<Option<ArrayRef>> {
 const ROWS_OF_PASSED_MIN: usize = 8;
 
 /// The rows for which a condition is true; null isn't true.
-pub(crate) fn condition(expr: &Expr, columns: &dyn Columns, constants: &[ArrayRef]) -> Result<BooleanArray> {
-    Conditions::default().hold_of(columns.rows(), expr, columns, constants)
+pub(crate) fn condition(expr: &Expr, columns: &dyn InputColumns, constants: &[ArrayRef]) -> Result<BooleanArray> {
+    BlockConditions::default().hold_of(columns.rows(), expr, columns, constants)
 }
 
 /// Conditions that are evaluated block by block, with results cached by dictionary code: the blocks of a segment share their dictionaries.
 #[derive(Debug, Default)]
-pub(crate) struct Conditions<'a> {
+pub(crate) struct BlockConditions<'a> {
     evaluated: Vec<ChosenTexts<'a>>,
 }
 
@@ -171,9 +175,9 @@ struct ChosenTexts<'a> {
     is_null_chosen: bool,
 }
 
-impl<'a> Conditions<'a> {
+impl<'a> BlockConditions<'a> {
     /// The rows for which a condition is true; null isn't true.
-    pub fn hold(&mut self, expr: &'a Expr, columns: &dyn Columns, constants: &[ArrayRef]) -> Result<BooleanArray> {
+    pub fn hold(&mut self, expr: &'a Expr, columns: &dyn InputColumns, constants: &[ArrayRef]) -> Result<BooleanArray> {
         // The results for texts are cached for the next blocks.
         self.hold_of(TextResults::rows_in_all(columns), expr, columns, constants)
     }
@@ -183,7 +187,7 @@ impl<'a> Conditions<'a> {
         &mut self,
         rows: usize,
         expr: &'a Expr,
-        columns: &dyn Columns,
+        columns: &dyn InputColumns,
         constants: &[ArrayRef],
     ) -> Result<BooleanArray> {
         if let Expr::Binary(BinaryOp::And, _, _) = expr {
@@ -209,7 +213,7 @@ impl<'a> Conditions<'a> {
         &mut self,
         rows: usize,
         conditions: &[&'a Expr],
-        columns: &dyn Columns,
+        columns: &dyn InputColumns,
         constants: &[ArrayRef],
     ) -> Result<BooleanArray> {
         let mut passed = BooleanArray::new(BooleanBuffer::new_set(columns.rows()), None);
@@ -219,7 +223,7 @@ impl<'a> Conditions<'a> {
                 return Ok(passed);
             }
             // Within such an evaluation, what may fail isn't tried on all rows first: the number of attempts would double with each level.
-            if columns.are_asked() && !never_fails(condition) {
+            if columns.is_lazy() && !never_fails(condition) {
                 refused.push(condition);
                 continue;
             }
@@ -244,7 +248,7 @@ impl<'a> Conditions<'a> {
         rows: usize,
         condition: &'a Expr,
         passed: &BooleanArray,
-        columns: &dyn Columns,
+        columns: &dyn InputColumns,
         constants: &[ArrayRef],
     ) -> Result<BooleanArray> {
         if passed.true_count() * ROWS_OF_PASSED_MIN < passed.len() {
@@ -298,7 +302,7 @@ fn joined_by_and<'a>(expr: &'a Expr, conditions: &mut Vec<&'a Expr>) {
 }
 
 /// The relative cost of a condition: checks for null cost least, then numbers and codes, then texts.
-fn cost(condition: &Expr, columns: &dyn Columns, constants: &[ArrayRef]) -> u8 {
+fn cost(condition: &Expr, columns: &dyn InputColumns, constants: &[ArrayRef]) -> u8 {
     let is_text = |constant: &usize| matches!(constants[*constant].data_type(), DataType::Utf8 | DataType::Utf8View);
     match condition {
         Expr::IsNull(of) | Expr::IsNotNull(of) if matches!(**of, Expr::Column(_)) => 0,
@@ -359,7 +363,7 @@ fn chosen_codes(chosen: &[bool]) -> Vec<i32> {
 /// The only coded column that an expression reads, if its dictionary has fewer texts than `rows`, the number of rows to be evaluated.
 pub(crate) fn coded_column(
     expr: &Expr,
-    columns: &dyn Columns,
+    columns: &dyn InputColumns,
     rows: usize,
 ) -> Result<Option<(usize, DictionaryArray<Int32Type>)>> {
     let Some(column) = expr.only_column().filter(|column| columns.may_be_coded(*column)) else { return Ok(None) };
@@ -390,7 +394,7 @@ struct DictionaryTexts {
     rows: usize,
 }
 
-impl Columns for DictionaryTexts {
+impl InputColumns for DictionaryTexts {
     fn rows(&self) -> usize {
         self.rows
     }
@@ -556,7 +560,7 @@ mod tests {
         let constants = ["N", "first"].map(|text| Arc::new(StringArray::from(vec![text])) as ArrayRef);
         let case =
             Expr::Case { branches: vec![(equals(0), Expr::Constant(1))], otherwise: None, data_type: DataType::Utf8 };
-        let computed = over_known_texts(&case, &columns, &constants).unwrap().unwrap().into_array(8).unwrap();
+        let computed = over_coded_column(&case, &columns, &constants).unwrap().unwrap().into_array(8).unwrap();
         let computed: Vec<Option<&str>> = computed.as_string::<i32>().iter().collect();
         assert_eq!(computed, [Some("first"), None, None, None, Some("first"), None, None, None]);
     }

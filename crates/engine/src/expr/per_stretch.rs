@@ -12,7 +12,7 @@ use arrow::compute::take;
 use arrow::datatypes::{DataType, Date32Type, TimeUnit, TimestampNanosecondType};
 use hashbrown::HashMap;
 
-use super::{Columns, Expr};
+use super::{Expr, InputColumns};
 use crate::error::{Error, Result};
 use crate::shift::DAY;
 use crate::value::Value;
@@ -175,7 +175,7 @@ struct FirstRows {
     firsts: ArrayRef,
 }
 
-impl Columns for FirstRows {
+impl InputColumns for FirstRows {
     fn rows(&self) -> usize {
         self.firsts.len()
     }

@@ -126,9 +126,9 @@ impl KeyJoin {
             }
             None if self.inner => {
                 let matched = BooleanBuffer::collect_bool(firsts.len(), |row| firsts[row] != MISSING);
-                let kept = FilterMask::new(BooleanArray::new(matched, None));
+                let filter = FilterMask::new(BooleanArray::new(matched, None));
                 let rows = firsts.iter().copied().filter(|first| *first != MISSING).collect::<Vec<u32>>();
-                (left.filter_mask(kept)?, UInt32Array::from(rows))
+                (left.filter_mask(filter)?, UInt32Array::from(rows))
             }
             None => (left.clone(), numbered(firsts.to_vec())),
             Some(followers) => {
@@ -215,8 +215,8 @@ impl KeyJoin {
                 Ok(take(&constants[column], &of_side, None)?)
             }
         };
-        let held = evaluate_over(condition, width + self.columns.len(), rows.len(), constants, read)?;
-        holds(&held)
+        let passes = evaluate_over(condition, width + self.columns.len(), rows.len(), constants, read)?;
+        holds(&passes)
     }
 
     /// Fails if the pairs would take too much memory. A pair holds the numbers of both rows, and the values of the right one.

@@ -22,7 +22,7 @@ use arrow::datatypes::{DataType, TimestampNanosecondType};
 use hashbrown::HashMap;
 use splay_store::{RowList, Segment, TableSnapshot};
 
-use super::keys::{KeyNumbers, LeftKeys, Split, first_equal, last_equal};
+use super::keys::{KeyNumbers, LeftKeys, RowsByNumber, first_equal, last_equal};
 use crate::asof::{Direction, MatchRule, before, match_rows, up_to};
 use crate::error::{Error, Result};
 use crate::expr::codes::condition;
@@ -48,14 +48,14 @@ const NUMBER_ROWS: usize = 4;
 const FOUND_ROWS: usize = 4;
 
 /// The right table of a join.
-pub(super) struct Right<'a> {
+pub(super) struct RightTable<'a> {
     snapshot: &'a TableSnapshot,
     /// `None` if no row is wanted.
     selection: Option<RowSelection>,
     predicate: Option<&'a Expr>,
     constants: &'a [ArrayRef],
     /// Segments in the order of the table's rows.
-    sources: Vec<Source<'a>>,
+    sources: Vec<SymbolSource<'a>>,
     /// Whether no segment begins before the one before it has ended.
     in_sequence: bool,
     /// Bytes that may be copied, and those that were.
@@ -63,24 +63,24 @@ pub(super) struct Right<'a> {
     copied_bytes: AtomicUsize,
 }
 
-struct Source<'a> {
+struct SymbolSource<'a> {
     segment: &'a Arc<Segment>,
     date: i32,
 }
 
-impl<'a> Right<'a> {
+impl<'a> RightTable<'a> {
     pub fn new(
         snapshot: &'a TableSnapshot,
         scan: &'a Scan,
         constants: &'a [ArrayRef],
         copied_bytes_max: usize,
-    ) -> Result<Right<'a>> {
+    ) -> Result<RightTable<'a>> {
         let selection = scan.selection(constants)?;
         let mut sources = Vec::new();
         for partition in snapshot.partitions() {
             if selection.as_ref().is_some_and(|selection| selection.dates.contains(partition.date)) {
                 let rows = partition.segments.iter().filter(|segment| segment.rows() > 0);
-                sources.extend(rows.map(|segment| Source { segment, date: partition.date }));
+                sources.extend(rows.map(|segment| SymbolSource { segment, date: partition.date }));
             }
         }
         if sources.iter().any(|source| source.segment.rows() > u64::from(u32::MAX)) {
@@ -89,7 +89,7 @@ impl<'a> Right<'a> {
         let entries = sources.windows(2).map(|pair| (pair[0].segment.entry(), pair[1].segment.entry()));
         let in_sequence = entries.into_iter().all(|(one, next)| one.time_max <= next.time_min);
         let predicate = scan.predicate.as_ref();
-        Ok(Right {
+        Ok(RightTable {
             snapshot,
             selection,
             predicate,
@@ -129,24 +129,24 @@ impl<'a> Right<'a> {
     }
 
     /// Values of rows of a part, in their order.
-    pub fn column(&self, part: &Rows, column: usize) -> Result<ArrayRef> {
+    pub fn column(&self, part: &PartRows, column: usize) -> Result<ArrayRef> {
         match part {
-            Rows::From { source, first, rows } if column != date_position(self.snapshot) => {
+            PartRows::From { source, first, rows } if column != date_position(self.snapshot) => {
                 let reader = self.sources[*source as usize].segment.column(self.snapshot.spec(), column)?;
                 Ok(reader.read(*first..*first + *rows)?)
             }
-            Rows::From { source, first, rows } => {
+            PartRows::From { source, first, rows } => {
                 let rows = UInt32Array::from_iter_values((*first..*first + *rows).map(number));
                 self.take(*source, column, &rows.into())
             }
-            Rows::Listed(positions) => {
+            PartRows::Listed(positions) => {
                 Gather::new(positions).stored(&self.data_type(column), |source, rows| self.take(source, column, rows))
             }
         }
     }
 
     /// Values of some rows of a part, by their numbers in it.
-    pub fn column_at(&self, part: &Rows, column: usize, rows: &RowList) -> Result<ArrayRef> {
+    pub fn column_at(&self, part: &PartRows, column: usize, rows: &RowList) -> Result<ArrayRef> {
         let positions: Vec<u64> = rows.rows().values().iter().map(|row| part.position(*row as usize)).collect();
         Gather::new(&positions).stored(&self.data_type(column), |source, rows| self.take(source, column, rows))
     }
@@ -167,13 +167,14 @@ impl<'a> Right<'a> {
     }
 
     /// The rows of a symbol. If segments don't overlap, none is looked into before a row may be there.
-    pub fn chain(&self, symbol: Option<&str>) -> Result<Chain> {
-        let is_wanted = self.selection.as_ref().is_some_and(|selection| match (&selection.symbols, symbol) {
+    pub fn chain(&self, symbol: Option<&str>) -> Result<SymbolChain> {
+        let is_selected = self.selection.as_ref().is_some_and(|selection| match (&selection.symbols, symbol) {
             (Some(symbols), Some(symbol)) => symbols.binary_search_by(|one| one.as_str().cmp(symbol)).is_ok(),
             _ => true,
         });
-        let mut chain = Chain { symbol: symbol.map(str::to_owned), links: Vec::new(), found: FoundByKeys::default() };
-        if !is_wanted {
+        let mut chain =
+            SymbolChain { symbol: symbol.map(str::to_owned), links: Vec::new(), found: FoundByKeys::default() };
+        if !is_selected {
             return Ok(chain);
         }
         if self.in_sequence {
@@ -206,7 +207,7 @@ impl<'a> Right<'a> {
         if range.is_empty() {
             return Ok(None);
         }
-        let rows = Rows::From { source, first: range.start, rows: range.len() };
+        let rows = PartRows::From { source, first: range.start, rows: range.len() };
         let time = self.snapshot.spec().time_position();
         let Some(predicate) = self.predicate else {
             let times = self.column(&rows, time)?;
@@ -226,14 +227,14 @@ impl<'a> Right<'a> {
             let times = self.column(&rows, time)?;
             return SymbolRows::new(rows, &times).map(Some);
         }
-        let kept = mask.values().set_indices().map(|row| position(source, range.start + row));
-        let kept: Vec<u64> = kept.collect();
-        if kept.is_empty() {
+        let passing = mask.values().set_indices().map(|row| position(source, range.start + row));
+        let passing: Vec<u64> = passing.collect();
+        if passing.is_empty() {
             return Ok(None);
         }
-        self.count_copied(kept.len())?;
+        self.count_copied(passing.len())?;
         let times = arrow::compute::filter(&self.column(&rows, time)?, &mask)?;
-        SymbolRows::new(Rows::Listed(kept.into()), &times).map(Some)
+        SymbolRows::new(PartRows::Listed(passing.into()), &times).map(Some)
     }
 
     /// Counts the memory of copied rows, two words each, which the join keeps until its end.
@@ -261,7 +262,7 @@ impl<'a> Right<'a> {
         let (times, positions): (Vec<i64>, Vec<u64>) = merged.into_iter().unzip();
         Ok(Some(SymbolRows {
             times: times.into(),
-            rows: Rows::Listed(positions.into()),
+            rows: PartRows::Listed(positions.into()),
             hint: 0,
             numbers: None,
             scanned: 0,
@@ -273,7 +274,7 @@ impl<'a> Right<'a> {
 
 /// Where the rows of a part stand.
 #[derive(Clone)]
-pub(super) enum Rows {
+pub(super) enum PartRows {
     /// Consecutive rows, from this one on.
     From {
         source: u32,
@@ -283,22 +284,22 @@ pub(super) enum Rows {
     Listed(Arc<[u64]>),
 }
 
-impl Rows {
+impl PartRows {
     /// Some of them.
-    pub fn slice(&self, range: Range<usize>) -> Rows {
+    pub fn slice(&self, range: Range<usize>) -> PartRows {
         match self {
-            Rows::From { source, first, .. } => {
-                Rows::From { source: *source, first: first + range.start, rows: range.len() }
+            PartRows::From { source, first, .. } => {
+                PartRows::From { source: *source, first: first + range.start, rows: range.len() }
             }
-            Rows::Listed(positions) => Rows::Listed(positions[range].into()),
+            PartRows::Listed(positions) => PartRows::Listed(positions[range].into()),
         }
     }
 
     /// Where one of them stands.
     pub fn position(&self, row: usize) -> u64 {
         match self {
-            Rows::From { source, first, .. } => position(*source, first + row),
-            Rows::Listed(positions) => positions[row],
+            PartRows::From { source, first, .. } => position(*source, first + row),
+            PartRows::Listed(positions) => positions[row],
         }
     }
 }
@@ -306,20 +307,20 @@ impl Rows {
 /// The rows of a symbol that are searched together, in ascending time.
 struct SymbolRows {
     times: ScalarBuffer<i64>,
-    rows: Rows,
+    rows: PartRows,
     /// Where the last search ended.
     hint: usize,
     /// The numbers of the further keys of its rows.
     numbers: Option<Vec<u32>>,
     /// Rows that were compared by further keys in vain.
     scanned: usize,
-    split: Option<Split>,
+    split: Option<RowsByNumber>,
     /// Times and positions of the rows with some further keys, cached at the first search for these keys.
-    of_keys: HashMap<u32, (ScalarBuffer<i64>, Rows)>,
+    of_keys: HashMap<u32, (ScalarBuffer<i64>, PartRows)>,
 }
 
 impl SymbolRows {
-    fn new(rows: Rows, times: &ArrayRef) -> Result<SymbolRows> {
+    fn new(rows: PartRows, times: &ArrayRef) -> Result<SymbolRows> {
         let times = match times.as_primitive_opt::<TimestampNanosecondType>() {
             Some(times) => times.values().clone(),
             None => return Err(Error::Unsupported(format!("a time column of type {}", times.data_type()))),
@@ -329,7 +330,7 @@ impl SymbolRows {
 }
 
 /// The rows of a symbol.
-pub(super) struct Chain {
+pub(super) struct SymbolChain {
     symbol: Option<String>,
     links: Vec<SegmentLink>,
     found: FoundByKeys,
@@ -391,14 +392,14 @@ impl FoundByKeys {
 
 /// The right table, and what of its columns must equal further keys of left rows.
 pub(super) struct RightKeys<'a, 'b> {
-    pub right: &'a Right<'a>,
+    pub right: &'a RightTable<'a>,
     /// Further keys of the left rows.
     pub keys: &'b LeftKeys,
     /// Numbers of the keys of both sides.
     pub numbers: &'b mut KeyNumbers,
 }
 
-impl Chain {
+impl SymbolChain {
     /// Parts, in the order of their times.
     pub fn len(&self) -> usize {
         self.links.len()
@@ -410,7 +411,7 @@ impl Chain {
     }
 
     /// The times of a part, and where its rows stand; `None` if it has none.
-    pub fn rows(&mut self, number: usize, right: &Right<'_>) -> Result<Option<(ScalarBuffer<i64>, Rows)>> {
+    pub fn rows(&mut self, number: usize, right: &RightTable<'_>) -> Result<Option<(ScalarBuffer<i64>, PartRows)>> {
         Ok(self.part(number, right)?.map(|part| (part.times.clone(), part.rows.clone())))
     }
 
@@ -421,13 +422,15 @@ impl Chain {
         keyed: &mut RightKeys<'_, '_>,
         left_row: usize,
         last_alone: bool,
-    ) -> Result<Option<(ScalarBuffer<i64>, Rows)>> {
+    ) -> Result<Option<(ScalarBuffer<i64>, PartRows)>> {
         let (Some(part), Some(target)) = (self.part(number, keyed.right)?, keyed.keys.number(left_row)) else {
             return Ok(None);
         };
         if last_alone {
             let last = part.last_equal(part.times.len(), keyed, target)?;
-            return Ok(last.map(|row| (vec![part.times[row]].into(), Rows::Listed([part.rows.position(row)].into()))));
+            return Ok(
+                last.map(|row| (vec![part.times[row]].into(), PartRows::Listed([part.rows.position(row)].into())))
+            );
         }
         if let Some(cached) = part.of_keys.get(&target) {
             return Ok(Some(cached.clone()));
@@ -439,7 +442,7 @@ impl Chain {
         keyed.right.count_copied(list.len() + KEYS_ROWS)?;
         let times = list.iter().map(|row| part.times[*row]).collect();
         let positions = list.iter().map(|row| part.rows.position(*row)).collect();
-        let rows = (times, Rows::Listed(positions));
+        let rows = (times, PartRows::Listed(positions));
         part.of_keys.insert(target, rows.clone());
         Ok(Some(rows))
     }
@@ -628,7 +631,7 @@ impl Chain {
         Ok(found)
     }
 
-    fn part(&mut self, number: usize, right: &Right<'_>) -> Result<Option<&mut SymbolRows>> {
+    fn part(&mut self, number: usize, right: &RightTable<'_>) -> Result<Option<&mut SymbolRows>> {
         let link = &mut self.links[number];
         if let LinkRows::Unread(source) = link.rows {
             link.rows = LinkRows::Read(right.part(source, self.symbol.as_deref())?);
@@ -695,11 +698,11 @@ impl SymbolRows {
     }
 
     /// The rows by their keys, dealt out once.
-    fn split(&mut self, keyed: &mut RightKeys<'_, '_>) -> Result<&Split> {
+    fn split(&mut self, keyed: &mut RightKeys<'_, '_>) -> Result<&RowsByNumber> {
         if self.split.is_none() {
             let numbers = numbers(&mut self.numbers, &self.rows, self.times.len(), keyed)?;
             keyed.right.count_copied(numbers.len().div_ceil(2))?;
-            self.split = Some(Split::new(numbers));
+            self.split = Some(RowsByNumber::new(numbers));
         }
         self.split.as_ref().ok_or_else(|| Error::Unsupported("rows that weren't dealt out".to_owned()))
     }
@@ -708,7 +711,7 @@ impl SymbolRows {
 /// The numbers of the keys of a part's rows, read once.
 fn numbers<'n>(
     cached: &'n mut Option<Vec<u32>>,
-    rows: &Rows,
+    rows: &PartRows,
     count: usize,
     keyed: &mut RightKeys<'_, '_>,
 ) -> Result<&'n [u32]> {
@@ -724,7 +727,7 @@ fn numbers<'n>(
     }
 }
 
-/// The number of a segment, or of a row of one; there are no more (see [`Right::new`]).
+/// The number of a segment, or of a row of one; there are no more (see [`RightTable::new`]).
 fn number(position: usize) -> u32 {
     u32::try_from(position).unwrap_or(u32::MAX)
 }

@@ -4,8 +4,8 @@
 //! galloping along the table's order, without a hash table for either side.
 
 use super::chain::RightKeys;
-use super::windows::List;
-use super::{AsofJoin, Joiner, Symbols, chain_of, row_bytes, runs_of, with_unmatched};
+use super::windows::WindowList;
+use super::{AsofJoin, AsofJoiner, LeftSymbols, chain_of, row_bytes, runs_of, with_unmatched};
 use crate::asof::WindowRule;
 use crate::error::Result;
 use crate::frame::Frame;
@@ -18,7 +18,7 @@ pub(super) fn pairs_of(join: &AsofJoin, bytes: usize) -> RowCount {
     RowCount::new(row_bytes(join) + 2 * size_of::<u64>(), bytes)
 }
 
-impl Joiner<'_> {
+impl AsofJoiner<'_> {
     /// The left rows, repeated once for each match, and the positions of the matching right rows, in the order of both
     /// sides.
     pub(super) fn pairs_of(&mut self, left: &Frame) -> Result<(Vec<u32>, Vec<u64>)> {
@@ -28,7 +28,7 @@ impl Joiner<'_> {
         let of_time = |(row, time): (usize, &i64)| is_valid(row).then_some((*time, *time));
         let bounds: Vec<Option<(i64, i64)>> = times_of(&times)?.iter().enumerate().map(of_time).collect();
         let keys = self.numbers.of_left(left, self.constants)?;
-        let symbols = Symbols::of(self.join.symbol.as_ref(), left, self.constants)?;
+        let symbols = LeftSymbols::of(self.join.symbol.as_ref(), left, self.constants)?;
         let mut pairs: Vec<(u32, u64)> = Vec::with_capacity(left.len());
         for (rows, symbol) in runs_of(symbols.as_ref(), left.len(), self.right)? {
             let chain = chain_of(&mut self.chains, self.right, symbol)?;
@@ -36,7 +36,7 @@ impl Joiner<'_> {
             let rows = keys.rows_by_keys(rows);
             let mut keyed = RightKeys { right: self.right, keys: &keys, numbers: &mut self.numbers };
             for rows in rows {
-                let mut list = List::new(rows, &bounds, WindowRule { prevailing: false });
+                let mut list = WindowList::new(rows, &bounds, WindowRule { prevailing: false });
                 for number in 0..chain.len() {
                     list.look_into(chain, number, &mut keyed)?;
                 }

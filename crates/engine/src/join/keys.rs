@@ -34,7 +34,7 @@ pub(super) struct KeyNumbers {
     groups: Groups,
     /// By key.
     texts: Vec<Texts>,
-    words: Vec<KnownWords>,
+    words: Vec<CachedWords>,
     /// Numbers of the texts of each dictionary, if there is a single key.
     of_codes: ByDictionary<Vec<u32>>,
     /// Numbers and texts whose memory was counted.
@@ -43,7 +43,7 @@ pub(super) struct KeyNumbers {
 
 /// The words of texts of a key.
 #[derive(Default)]
-struct KnownWords {
+struct CachedWords {
     of_dictionaries: ByDictionary<TextWords>,
     of_texts: TextWords,
 }
@@ -54,7 +54,7 @@ impl KeyNumbers {
             keys: keys.to_vec(),
             groups: Groups::new(keys.len()),
             texts: keys.iter().map(|_| Texts::default()).collect(),
-            words: keys.iter().map(|_| KnownWords::default()).collect(),
+            words: keys.iter().map(|_| CachedWords::default()).collect(),
             of_codes: ByDictionary::default(),
             counted: 0,
         }
@@ -67,8 +67,8 @@ impl KeyNumbers {
 
     /// How many numbers and texts there are more than when this was last asked.
     pub fn take_new(&mut self) -> usize {
-        let held = self.groups.len() + self.texts.iter().map(Texts::len).sum::<usize>();
-        held - std::mem::replace(&mut self.counted, held)
+        let count = self.groups.len() + self.texts.iter().map(Texts::len).sum::<usize>();
+        count - std::mem::replace(&mut self.counted, count)
     }
 
     /// The key numbers of left rows.
@@ -151,12 +151,13 @@ impl KeyNumbers {
     /// Writes the words of a key to its places among those of all keys, and in the last word of a row which are null.
     fn write(&mut self, key: usize, column: &ArrayRef, words: &mut [u64], stride: usize) -> Result<()> {
         let texts = &mut self.texts[key];
-        let KnownWords { of_dictionaries, of_texts } = &mut self.words[key];
-        let known = match column.as_dictionary_opt::<Int32Type>().and_then(|coded| coded.values().as_string_opt()) {
+        let CachedWords { of_dictionaries, of_texts } = &mut self.words[key];
+        let text_words = match column.as_dictionary_opt::<Int32Type>().and_then(|coded| coded.values().as_string_opt())
+        {
             Some(dictionary) => of_dictionaries.get_or_insert_with(dictionary, TextWords::default),
             None => of_texts,
         };
-        ValueKey::new(key, column, texts, known)?.write(0, words, stride);
+        ValueKey::new(key, column, texts, text_words)?.write(0, words, stride);
         Ok(())
     }
 }
@@ -220,45 +221,45 @@ pub(super) fn first_equal(numbers: &[u32], target: u32, rows: Range<usize>) -> O
 }
 
 /// Rows of a part by the numbers of their keys.
-pub(super) enum Split {
+pub(super) enum RowsByNumber {
     /// Numbers that are close to each other: the rows of each from `least` on begin where `starts` says, and end where those of the next begin.
     Close { least: u32, starts: Vec<u32>, rows: Vec<u32> },
     /// Others: a number, and in the lower half the row, ascending.
     Apart(Vec<u64>),
 }
 
-impl Split {
-    pub fn new(numbers: &[u32]) -> Split {
-        let known = || numbers.iter().copied().zip(0u32..).filter(|(number, _)| *number != NO_NUMBER);
+impl RowsByNumber {
+    pub fn new(numbers: &[u32]) -> RowsByNumber {
+        let numbered = || numbers.iter().copied().zip(0u32..).filter(|(number, _)| *number != NO_NUMBER);
         let (least, greatest) =
-            known().fold((NO_NUMBER, 0), |(least, most), (number, _)| (least.min(number), most.max(number)));
+            numbered().fold((NO_NUMBER, 0), |(least, most), (number, _)| (least.min(number), most.max(number)));
         let span = greatest.saturating_sub(least) as usize;
         if span > numbers.len().saturating_mul(NUMBERS_OF_ROW) {
-            let mut rows: Vec<u64> = known().map(|(number, row)| entry(number, row as usize)).collect();
+            let mut rows: Vec<u64> = numbered().map(|(number, row)| entry(number, row as usize)).collect();
             rows.sort_unstable();
-            return Split::Apart(rows);
+            return RowsByNumber::Apart(rows);
         }
         // First how many each has, then where each begins; where the next of each goes, is where it ends at last.
         let mut starts = vec![0u32; span + 3];
         let place = |number: u32| number.saturating_sub(least) as usize;
-        known().for_each(|(number, _)| starts[place(number) + 2] += 1);
+        numbered().for_each(|(number, _)| starts[place(number) + 2] += 1);
         for place in 2..starts.len() {
             starts[place] += starts[place - 1];
         }
         let mut rows = vec![0; starts.last().map_or(0, |rows| *rows as usize)];
-        for (number, row) in known() {
+        for (number, row) in numbered() {
             let next = &mut starts[place(number) + 1];
             rows[*next as usize] = row;
             *next += 1;
         }
-        Split::Close { least, starts, rows }
+        RowsByNumber::Close { least, starts, rows }
     }
 
     /// The rows with a number, ascending.
     pub fn list(&self, number: u32) -> Vec<usize> {
         match self {
-            Split::Close { .. } => self.close(number).iter().map(|row| *row as usize).collect(),
-            Split::Apart(rows) => {
+            RowsByNumber::Close { .. } => self.close(number).iter().map(|row| *row as usize).collect(),
+            RowsByNumber::Apart(rows) => {
                 let of_number = rows[self.apart_before(number, 0)..].iter().take_while(|found| is_of(**found, number));
                 of_number.map(|found| row(*found)).collect()
             }
@@ -272,12 +273,12 @@ impl Split {
     /// The last row with a number before a row.
     pub fn last_before(&self, number: u32, end: usize) -> Option<usize> {
         match self {
-            Split::Close { .. } => {
+            RowsByNumber::Close { .. } => {
                 let rows = self.close(number);
                 let place = rows.partition_point(|row| (*row as usize) < end).checked_sub(1)?;
                 Some(rows[place] as usize)
             }
-            Split::Apart(rows) => {
+            RowsByNumber::Apart(rows) => {
                 let found = rows[self.apart_before(number, end).checked_sub(1)?];
                 is_of(found, number).then(|| row(found))
             }
@@ -287,11 +288,11 @@ impl Split {
     /// The first row with a number from a row on.
     pub fn first_from(&self, number: u32, first: usize) -> Option<usize> {
         match self {
-            Split::Close { .. } => {
+            RowsByNumber::Close { .. } => {
                 let rows = self.close(number);
                 rows.get(rows.partition_point(|row| (*row as usize) < first)).map(|row| *row as usize)
             }
-            Split::Apart(rows) => {
+            RowsByNumber::Apart(rows) => {
                 let found = *rows.get(self.apart_before(number, first))?;
                 is_of(found, number).then(|| row(found))
             }
@@ -300,7 +301,7 @@ impl Split {
 
     /// The rows of a number, of numbers that are close.
     fn close(&self, number: u32) -> &[u32] {
-        let Split::Close { least, starts, rows } = self else { return &[] };
+        let RowsByNumber::Close { least, starts, rows } = self else { return &[] };
         let place = number.checked_sub(*least).map(|place| place as usize);
         let ends = place.and_then(|place| starts.get(place..place + 2));
         ends.map_or(&[], |ends| &rows[ends[0] as usize..ends[1] as usize])
@@ -308,7 +309,7 @@ impl Split {
 
     /// How many entries are before a row of a number, of numbers that are apart.
     fn apart_before(&self, number: u32, row: usize) -> usize {
-        let Split::Apart(rows) = self else { return 0 };
+        let RowsByNumber::Apart(rows) = self else { return 0 };
         let target = entry(number, row);
         rows.partition_point(|entry| *entry < target)
     }
@@ -425,7 +426,7 @@ mod tests {
             let within = || all.iter().copied().filter(|row| rows.contains(row));
             prop_assert_eq!(last_equal(&numbers, target, rows.clone()), within().next_back());
             prop_assert_eq!(first_equal(&numbers, target, rows.clone()), within().next());
-            let split = Split::new(&numbers);
+            let split = RowsByNumber::new(&numbers);
             prop_assert_eq!(split.list(target), all.clone());
             prop_assert_eq!(split.has(target), !all.is_empty());
             prop_assert_eq!(split.last_before(target, rows.end), all.iter().copied().rfind(|row| *row < rows.end));

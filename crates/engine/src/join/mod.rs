@@ -29,7 +29,7 @@ use hashbrown::hash_map::EntryRef;
 use hashbrown::{HashMap, HashSet};
 use splay_store::TableSnapshot;
 
-use self::chain::{Chain, ChainSearch, Right, RightKeys};
+use self::chain::{ChainSearch, RightKeys, RightTable, SymbolChain};
 use self::equal_times::pairs_of;
 use self::keys::KeyNumbers;
 use crate::asof::MatchRule;
@@ -81,7 +81,7 @@ pub(crate) fn join(input: Vec<Frame>, join: &AsofJoin, context: &ExecutionContex
     let rows: usize = input.iter().map(Frame::len).sum();
     check_memory(rows, join, context.memory_bytes / 2)?;
     let pairs = pairs_of(join, context.memory_bytes / 2);
-    let joiner = || Joiner {
+    let joiner = || AsofJoiner {
         join,
         right: &right,
         constants: context.constants,
@@ -89,7 +89,7 @@ pub(crate) fn join(input: Vec<Frame>, join: &AsofJoin, context: &ExecutionContex
         numbers: KeyNumbers::new(&join.keys),
         pairs: &pairs,
     };
-    let joined = in_chunks(&input, (CHUNK_ROWS, PARALLEL_ROWS), context, joiner, Joiner::chunk)?;
+    let joined = in_chunks(&input, (CHUNK_ROWS, PARALLEL_ROWS), context, joiner, AsofJoiner::chunk)?;
     let mut stats = count(snapshot, &[])?;
     stats.rows.selected = joined.iter().map(|(_, found)| *found as u64).sum();
     // All columns of the matches on the right are read, and a time for each left row.
@@ -103,9 +103,9 @@ pub(crate) fn join(input: Vec<Frame>, join: &AsofJoin, context: &ExecutionContex
 }
 
 /// The right table of a join.
-fn right_of<'a>(scan: &'a Scan, context: &ExecutionContext<'a>) -> Result<(&'a TableSnapshot, Right<'a>)> {
+fn right_of<'a>(scan: &'a Scan, context: &ExecutionContext<'a>) -> Result<(&'a TableSnapshot, RightTable<'a>)> {
     let snapshot = table(scan, context)?;
-    Ok((snapshot, Right::new(snapshot, scan, context.constants, context.memory_bytes / 2)?))
+    Ok((snapshot, RightTable::new(snapshot, scan, context.constants, context.memory_bytes / 2)?))
 }
 
 /// Chunks of left rows, each joined by a joiner of its thread. With them comes what that counted. `sizes` are the most rows of a
@@ -197,19 +197,19 @@ fn row_bytes(join: &AsofJoin) -> usize {
 }
 
 /// Joins chunks of left rows one after the other.
-struct Joiner<'a> {
+struct AsofJoiner<'a> {
     join: &'a AsofJoin,
-    right: &'a Right<'a>,
+    right: &'a RightTable<'a>,
     constants: &'a [ArrayRef],
     /// The right rows of each symbol that came by.
-    chains: HashMap<String, Chain>,
+    chains: HashMap<String, SymbolChain>,
     /// Numbers of the further keys of the rows that came by.
     numbers: KeyNumbers,
     /// Pairs of rows of equal times, of all joiners together.
     pairs: &'a RowCount,
 }
 
-impl Joiner<'_> {
+impl AsofJoiner<'_> {
     /// The joined rows, and how many have a match.
     fn chunk(&mut self, left: &Frame) -> Result<(Frame, usize)> {
         if self.join.all_of_time {
@@ -254,7 +254,7 @@ impl Joiner<'_> {
         let timed = times.nulls();
         let times = times_of(&times)?;
         let keys = self.numbers.of_left(left, self.constants)?;
-        let symbols = Symbols::of(self.join.symbol.as_ref(), left, self.constants)?;
+        let symbols = LeftSymbols::of(self.join.symbol.as_ref(), left, self.constants)?;
         let runs = runs_of(symbols.as_ref(), left.len(), self.right)?;
         let mut positions = vec![NOTHING; left.len()];
         for (run, symbol) in runs {
@@ -279,10 +279,10 @@ impl Joiner<'_> {
 
 /// The right rows of a symbol, from those that came by.
 fn chain_of<'c>(
-    chains: &'c mut HashMap<String, Chain>,
-    right: &Right<'_>,
+    chains: &'c mut HashMap<String, SymbolChain>,
+    right: &RightTable<'_>,
     symbol: Option<&str>,
-) -> Result<&'c mut Chain> {
+) -> Result<&'c mut SymbolChain> {
     // A table has symbols or it hasn't, so that the empty one stands for none.
     match chains.entry_ref(symbol.unwrap_or_default()) {
         EntryRef::Occupied(occupied) => Ok(occupied.into_mut()),
@@ -291,7 +291,7 @@ fn chain_of<'c>(
 }
 
 /// The left's symbols.
-struct Symbols {
+struct LeftSymbols {
     array: DictionaryArray<Int32Type>,
     values: StringArray,
     nulls: Option<NullBuffer>,
@@ -299,9 +299,9 @@ struct Symbols {
 
 /// Stretches of left rows of one symbol. Without a symbol column all rows have the symbol to which the right side is restricted.
 fn runs_of<'s>(
-    symbols: Option<&'s Symbols>,
+    symbols: Option<&'s LeftSymbols>,
     rows: usize,
-    right: &'s Right<'_>,
+    right: &'s RightTable<'_>,
 ) -> Result<Vec<(Range<usize>, Option<&'s str>)>> {
     match symbols {
         Some(symbols) => Ok(symbols.runs()),
@@ -309,18 +309,18 @@ fn runs_of<'s>(
     }
 }
 
-impl Symbols {
-    fn of(symbol: Option<&Expr>, left: &Frame, constants: &[ArrayRef]) -> Result<Option<Symbols>> {
+impl LeftSymbols {
+    fn of(symbol: Option<&Expr>, left: &Frame, constants: &[ArrayRef]) -> Result<Option<LeftSymbols>> {
         let Some(symbol) = symbol else { return Ok(None) };
-        Symbols::new(&symbol.evaluate(left, constants)?.into_array(left.len())?).map(Some)
+        LeftSymbols::new(&symbol.evaluate(left, constants)?.into_array(left.len())?).map(Some)
     }
 
-    fn new(array: &ArrayRef) -> Result<Symbols> {
+    fn new(array: &ArrayRef) -> Result<LeftSymbols> {
         let text = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
         let array = if *array.data_type() == text { Arc::clone(array) } else { cast(array, &text)? };
         let array = array.as_dictionary::<Int32Type>().clone();
         let (values, nulls) = (array.values().as_string::<i32>().clone(), array.logical_nulls());
-        Ok(Symbols { array, values, nulls })
+        Ok(LeftSymbols { array, values, nulls })
     }
 
     /// Stretches of rows with one symbol; rows without a symbol are in none.

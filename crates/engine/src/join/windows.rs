@@ -11,9 +11,9 @@ use arrow::array::{Array, ArrayRef};
 use arrow::buffer::NullBuffer;
 use hashbrown::HashMap;
 
-use super::chain::{Chain, Right, RightKeys, Rows};
+use super::chain::{PartRows, RightKeys, RightTable, SymbolChain};
 use super::keys::KeyNumbers;
-use super::{Symbols, chain_of, evaluate_over, in_chunks, right_of, runs_of};
+use super::{LeftSymbols, chain_of, evaluate_over, in_chunks, right_of, runs_of};
 use crate::aggregate::{Accumulator, Aggregate, GroupRun, Picks, Positions, RowGroups, accumulator};
 use crate::asof::{WindowRule, window_rows};
 use crate::error::{Error, Result};
@@ -66,7 +66,7 @@ pub(crate) fn window_join(input: &[Frame], join: &WindowJoin, context: &Executio
     if needed > limit {
         return Err(Error::Memory { needed, limit });
     }
-    let joiner = || Joiner {
+    let joiner = || WindowJoiner {
         join,
         right: &right,
         constants: context.constants,
@@ -76,7 +76,7 @@ pub(crate) fn window_join(input: &[Frame], join: &WindowJoin, context: &Executio
         chains: HashMap::new(),
         numbers: KeyNumbers::new(&join.keys),
     };
-    let joined = in_chunks(input, (CHUNK_ROWS, CHUNK_ROWS), context, joiner, Joiner::chunk)?;
+    let joined = in_chunks(input, (CHUNK_ROWS, CHUNK_ROWS), context, joiner, WindowJoiner::chunk)?;
     let mut stats = count(snapshot, &[])?;
     stats.rows.selected = joined.iter().map(|(_, found)| *found as u64).sum();
     context.reads.add_scan(stats);
@@ -84,31 +84,32 @@ pub(crate) fn window_join(input: &[Frame], join: &WindowJoin, context: &Executio
 }
 
 /// Joins chunks of left rows one after the other.
-struct Joiner<'a> {
+struct WindowJoiner<'a> {
     join: &'a WindowJoin,
-    right: &'a Right<'a>,
+    right: &'a RightTable<'a>,
     constants: &'a [ArrayRef],
     stop: Stop<'a>,
     reads: &'a Reads,
     held_bytes_max: usize,
     /// The right rows of each symbol that came by.
-    chains: HashMap<String, Chain>,
+    chains: HashMap<String, SymbolChain>,
     /// Numbers of the further keys of the rows that came by.
     numbers: KeyNumbers,
 }
 
-impl Joiner<'_> {
+impl WindowJoiner<'_> {
     /// The joined rows, and how many right rows were looked at.
     fn chunk(&mut self, left: &Frame) -> Result<(Frame, usize)> {
         let bounds = self.bounds(left)?;
-        let symbols = Symbols::of(self.join.symbol.as_ref(), left, self.constants)?;
+        let symbols = LeftSymbols::of(self.join.symbol.as_ref(), left, self.constants)?;
         let keys = self.numbers.of_left(left, self.constants)?;
-        let mut results = Results::new(self, left.len())?;
+        let mut results = WindowResults::new(self, left.len())?;
         for (rows, symbol) in runs_of(symbols.as_ref(), left.len(), self.right)? {
             let chain = chain_of(&mut self.chains, self.right, symbol)?;
             // The right rows with some further keys ascend in time too, so that they are as rows of a symbol of their own.
             let rows = keys.rows_by_keys(rows);
-            let mut lists: Vec<List> = rows.into_iter().map(|rows| List::new(rows, &bounds, self.join.rule)).collect();
+            let mut lists: Vec<WindowList> =
+                rows.into_iter().map(|rows| WindowList::new(rows, &bounds, self.join.rule)).collect();
             let mut keyed = RightKeys { right: self.right, keys: &keys, numbers: &mut self.numbers };
             // The row that prevails is the last one before the begin, in whichever part it is: the last parts are looked at first.
             for number in (0..chain.len()).rev() {
@@ -148,7 +149,7 @@ impl Joiner<'_> {
 }
 
 /// Left rows of one symbol with equal keys, and where their windows lie.
-pub(super) struct List {
+pub(super) struct WindowList {
     /// Numbers of the rows.
     rows: Vec<usize>,
     bounds: Vec<Option<(i64, i64)>>,
@@ -157,20 +158,20 @@ pub(super) struct List {
     /// Whether a row that prevails is still looked for.
     wants_prevailing: Vec<bool>,
     /// By part, the last one first; the group of a window is the number of its row.
-    pub found: Vec<(Rows, Vec<GroupRun>)>,
+    pub found: Vec<(PartRows, Vec<GroupRun>)>,
 }
 
-impl List {
-    pub fn new(rows: Vec<usize>, bounds: &[Option<(i64, i64)>], rule: WindowRule) -> List {
+impl WindowList {
+    pub fn new(rows: Vec<usize>, bounds: &[Option<(i64, i64)>], rule: WindowRule) -> WindowList {
         let bounds: Vec<_> = rows.iter().map(|row| bounds[*row]).collect();
         let least = bounds.iter().flatten().map(|(begin, _)| *begin).min();
         let reach = least.zip(bounds.iter().flatten().map(|(_, end)| *end).max());
         let wants_prevailing = bounds.iter().map(|bounds| rule.prevailing && bounds.is_some()).collect();
-        List { rows, bounds, reach, wants_prevailing, found: Vec::new() }
+        WindowList { rows, bounds, reach, wants_prevailing, found: Vec::new() }
     }
 
     /// Looks for windows in a part. Later parts were looked into before.
-    pub fn look_into(&mut self, chain: &mut Chain, number: usize, keyed: &mut RightKeys<'_, '_>) -> Result<()> {
+    pub fn look_into(&mut self, chain: &mut SymbolChain, number: usize, keyed: &mut RightKeys<'_, '_>) -> Result<()> {
         let (earliest, latest) = chain.times(number);
         let Some((least, _)) = self.reach.filter(|(_, greatest)| earliest <= *greatest) else { return Ok(()) };
         let is_before = latest < least;
@@ -245,14 +246,14 @@ fn by_pairs(runs: &[GroupRun]) -> Vec<&[GroupRun]> {
 
 /// The state of one aggregate.
 enum WindowSlot {
-    Kept(Box<dyn Accumulator>),
+    Accumulator(Box<dyn Accumulator>),
     Picked(Picks),
 }
 
 /// The aggregates of a chunk's windows, a group for each left row.
-struct Results<'a> {
+struct WindowResults<'a> {
     join: &'a WindowJoin,
-    right: &'a Right<'a>,
+    right: &'a RightTable<'a>,
     constants: &'a [ArrayRef],
     reads: &'a Reads,
     held_bytes_max: usize,
@@ -260,13 +261,13 @@ struct Results<'a> {
     /// Columns of the right that accumulators and filters look at.
     columns: BTreeSet<usize>,
     /// Parts that were picked from, by number.
-    parts: Vec<Rows>,
+    parts: Vec<PartRows>,
     looked_at: usize,
 }
 
-impl<'a> Results<'a> {
-    fn new(joiner: &Joiner<'a>, groups: usize) -> Result<Results<'a>> {
-        let Joiner { join, right, constants, reads, held_bytes_max, .. } = *joiner;
+impl<'a> WindowResults<'a> {
+    fn new(joiner: &WindowJoiner<'a>, groups: usize) -> Result<WindowResults<'a>> {
+        let WindowJoiner { join, right, constants, reads, held_bytes_max, .. } = *joiner;
         let mut columns = BTreeSet::new();
         let mut slots = Vec::with_capacity(join.aggregates.len());
         for aggregate in &join.aggregates {
@@ -282,24 +283,24 @@ impl<'a> Results<'a> {
                     aggregate.arguments.iter().for_each(|argument| {
                         argument.visit_columns(&mut |column| _ = columns.insert(column));
                     });
-                    WindowSlot::Kept(accumulator(aggregate, &types, 1)?)
+                    WindowSlot::Accumulator(accumulator(aggregate, &types, 1)?)
                 }
             };
             if let Some(filter) = &aggregate.filter {
                 filter.visit_columns(&mut |column| _ = columns.insert(column));
             }
             match &mut slot {
-                WindowSlot::Kept(accumulator) => accumulator.grow(groups),
+                WindowSlot::Accumulator(accumulator) => accumulator.grow(groups),
                 WindowSlot::Picked(picks) => picks.grow(groups),
             }
             slots.push(slot);
         }
         let (parts, looked_at) = (Vec::new(), 0);
-        Ok(Results { join, right, constants, reads, held_bytes_max, slots, columns, parts, looked_at })
+        Ok(WindowResults { join, right, constants, reads, held_bytes_max, slots, columns, parts, looked_at })
     }
 
     /// Takes windows of a part in that lie near each other.
-    fn add(&mut self, part: &Rows, windows: &[GroupRun], stop: Stop<'_>) -> Result<()> {
+    fn add(&mut self, part: &PartRows, windows: &[GroupRun], stop: Stop<'_>) -> Result<()> {
         let (Some(start), Some(end)) =
             (windows.iter().map(|run| run.start).min(), windows.iter().map(|run| run.end).max())
         else {
@@ -314,7 +315,7 @@ impl<'a> Results<'a> {
                 aggregate.filter.as_ref().map(|filter| condition(filter, &chosen, self.constants)).transpose()?;
             let evaluate = |argument: &Expr| argument.evaluate(&chosen, self.constants)?.into_array(chosen.rows);
             let arguments = match slot {
-                WindowSlot::Kept(_) => aggregate.arguments.iter().map(evaluate).collect::<Result<Vec<_>>>()?,
+                WindowSlot::Accumulator(_) => aggregate.arguments.iter().map(evaluate).collect::<Result<Vec<_>>>()?,
                 WindowSlot::Picked(_) => Vec::new(),
             };
             for runs in by_pairs(&runs) {
@@ -330,7 +331,7 @@ impl<'a> Results<'a> {
                     }
                 };
                 match slot {
-                    WindowSlot::Kept(accumulator) => {
+                    WindowSlot::Accumulator(accumulator) => {
                         accumulator.update(&arguments, assigned)?;
                         let (needed, limit) = (accumulator.held_bytes(), self.held_bytes_max);
                         if needed > limit {
@@ -349,7 +350,7 @@ impl<'a> Results<'a> {
     }
 
     /// The columns of some rows that accumulators and filters look at.
-    fn read(&self, rows: &Rows, count: usize) -> Result<EvaluatedColumns> {
+    fn read(&self, rows: &PartRows, count: usize) -> Result<EvaluatedColumns> {
         // What is computed of them has as many rows.
         let arguments: usize = self.join.aggregates.iter().map(|aggregate| aggregate.arguments.len() + 1).sum();
         let needed = count.saturating_mul((self.columns.len() + arguments) * size_of::<u64>());
@@ -369,11 +370,11 @@ impl<'a> Results<'a> {
 
     /// A column for each aggregate.
     fn finish(self) -> Result<Vec<ArrayRef>> {
-        let Results { join, right, constants, slots, parts, .. } = self;
+        let WindowResults { join, right, constants, slots, parts, .. } = self;
         let mut columns = Vec::with_capacity(slots.len());
         for (aggregate, slot) in join.aggregates.iter().zip(slots) {
             columns.push(match slot {
-                WindowSlot::Kept(accumulator) => accumulator.finish()?,
+                WindowSlot::Accumulator(accumulator) => accumulator.finish()?,
                 WindowSlot::Picked(picks) => picks.finish(&aggregate.data_type, |part, rows| {
                     let read = |column| right.column_at(&parts[part as usize], column, rows);
                     evaluate_over(&aggregate.arguments[0], right.width(), rows.rows().len(), constants, read)

@@ -11,12 +11,12 @@ use arrow::array::{Array, ArrayRef, AsArray, DictionaryArray};
 use arrow::buffer::{BooleanBuffer, NullBuffer};
 use arrow::datatypes::{DataType, Int32Type};
 
-use super::{Rows, is_text, plain};
+use super::{KeyRows, is_text, plain};
 use crate::error::{Error, Result};
 use crate::key_words::words_of;
 use crate::parallel;
 use crate::rows_by_word::{MISSING, RowsByWord};
-use crate::word_units::Units;
+use crate::word_units::WordUnits;
 
 /// In the place of a word of a key that no row has.
 const NO_WORD: u64 = u64::MAX;
@@ -47,9 +47,9 @@ struct KeyColumn {
 #[derive(Debug)]
 enum Codes {
     /// Distances from the least value, up to that of the greatest.
-    Distances { data_type: DataType, units: Units, greatest: u64 },
+    Distances { data_type: DataType, units: WordUnits, greatest: u64 },
     /// The first position of a value among those of the table.
-    Positions(Rows),
+    Positions(KeyRows),
 }
 
 impl RowsByKeys {
@@ -135,7 +135,7 @@ impl Codes {
     fn new(keys: &ArrayRef, bits_max: u32, threads: usize) -> Result<(Codes, u32)> {
         if !is_text(keys.data_type()) {
             let nulls = keys.nulls().filter(|nulls| nulls.null_count() > 0);
-            let units = Units::of(&words_of(keys)?, nulls, keys.len());
+            let units = WordUnits::of(&words_of(keys)?, nulls, keys.len());
             if let Some(greatest) = units.greatest()
                 && let Some(bits) = greatest.checked_add(1).map(bits_below).filter(|bits| *bits <= bits_max)
             {
@@ -145,7 +145,7 @@ impl Codes {
         // The texts of a dictionary are fewer than its rows.
         let dictionary = keys.as_dictionary_opt::<Int32Type>().map(DictionaryArray::values);
         let values = dictionary.filter(|texts| texts.len() < keys.len()).unwrap_or(keys);
-        Ok((Codes::Positions(Rows::new(values, true, threads)?), bits_below(values.len() as u64)))
+        Ok((Codes::Positions(KeyRows::new(values, true, threads)?), bits_below(values.len() as u64)))
     }
 }
 
@@ -218,7 +218,7 @@ mod tests {
             };
             let (keys, others) = (columns(&rows), columns(&probes));
             // Those that are there, and others.
-            let asked: Vec<ArrayRef> =
+            let probe_columns: Vec<ArrayRef> =
                 keys.iter().zip(&others).map(|(key, other)| concat(&[key, other]).unwrap()).collect();
             let shown = |columns: &[ArrayRef], row: usize| -> Option<Vec<String>> {
                 columns.iter().map(|column| {
@@ -234,10 +234,10 @@ mod tests {
                 }
             }
             let expected: Vec<u32> = (0..rows.len() + probes.len())
-                .map(|row| shown(&asked, row).and_then(|key| firsts.get(&key).copied()).unwrap_or(MISSING))
+                .map(|row| shown(&probe_columns, row).and_then(|key| firsts.get(&key).copied()).unwrap_or(MISSING))
                 .collect();
             let table = RowsByKeys::new(&keys, true, threads).unwrap();
-            prop_assert_eq!(table.find(&asked).unwrap(), expected);
+            prop_assert_eq!(table.find(&probe_columns).unwrap(), expected);
             prop_assert_eq!(table.repeats(), repeats);
             prop_assert_eq!(RowsByKeys::new(&keys, false, threads).is_err(), repeats);
         }

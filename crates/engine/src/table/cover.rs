@@ -11,7 +11,7 @@ use splay_store::{ColumnType, Segment, TableSnapshot};
 
 use super::joined_pieces::PIECE_ROWS;
 use crate::error::{Error, Result};
-use crate::expr::Columns;
+use crate::expr::InputColumns;
 use crate::expr::codes::TextResults;
 use crate::value::Value;
 
@@ -37,20 +37,20 @@ pub(crate) struct Span {
 
 /// Spans whose rows are evaluated as one block.
 #[derive(Debug)]
-pub(crate) struct Block {
+pub(crate) struct RowBlock {
     /// Rows of the segment, from the first selected one to the last.
     pub rows: Range<usize>,
     /// Spans, cut to the block.
     pub spans: Vec<Span>,
 }
 
-impl Block {
+impl RowBlock {
     /// The number of rows in the spans.
     pub fn selected_rows(&self) -> usize {
         self.spans.iter().map(|span| span.rows.len()).sum()
     }
 
-    /// The selected rows, counted from row `from` of the segment; `None` if they are all of [`Block::rows`].
+    /// The selected rows, counted from row `from` of the segment; `None` if they are all of [`RowBlock::rows`].
     pub fn picked(&self, from: usize) -> Option<UInt32Array> {
         let place = |row: usize| u32::try_from(row - from).unwrap_or(u32::MAX);
         let rows = || self.spans.iter().flat_map(|span| span.rows.clone().map(place));
@@ -65,7 +65,7 @@ impl Cover {
     }
 
     /// A block of this cover, as a cover of its own.
-    pub fn part(&self, block: &Block) -> Cover {
+    pub fn part(&self, block: &RowBlock) -> Cover {
         let (segment, rows, spans) = (Arc::clone(&self.segment), block.rows.clone(), block.spans.clone());
         Cover { segment, date: self.date, rows, spans }
     }
@@ -87,8 +87,8 @@ impl Cover {
     }
 
     /// The spans in blocks of at most `rows_max` selected rows. Short spans share a block even with gaps between them.
-    pub fn blocks_with_gaps(&self, rows_max: usize) -> Vec<Block> {
-        let mut blocks: Vec<Block> = Vec::new();
+    pub fn blocks_with_gaps(&self, rows_max: usize) -> Vec<RowBlock> {
+        let mut blocks: Vec<RowBlock> = Vec::new();
         let (mut selected, mut are_short) = (0, false);
         for block in self.blocks(rows_max) {
             let (rows, is_short) = (block.rows.len(), block.rows.len() <= PIECE_ROWS);
@@ -108,12 +108,12 @@ impl Cover {
     }
 
     /// The spans in blocks of at most `rows_max` adjacent rows.
-    pub fn blocks(&self, rows_max: usize) -> Vec<Block> {
+    pub fn blocks(&self, rows_max: usize) -> Vec<RowBlock> {
         Cover::blocks_of(&self.spans, rows_max)
     }
 
-    pub fn blocks_of(spans: &[Span], rows_max: usize) -> Vec<Block> {
-        let mut blocks: Vec<Block> = Vec::new();
+    pub fn blocks_of(spans: &[Span], rows_max: usize) -> Vec<RowBlock> {
+        let mut blocks: Vec<RowBlock> = Vec::new();
         for span in spans {
             let mut start = span.rows.start;
             while start < span.rows.end {
@@ -128,7 +128,7 @@ impl Cover {
                         last.rows.end = end;
                         last.spans.push(part);
                     }
-                    None => blocks.push(Block { rows: start..end, spans: vec![part] }),
+                    None => blocks.push(RowBlock { rows: start..end, spans: vec![part] }),
                 }
                 start = end;
             }
@@ -205,7 +205,7 @@ pub(crate) struct PickedColumns<'a> {
     pub rows: &'a UInt32Array,
 }
 
-impl Columns for PickedColumns<'_> {
+impl InputColumns for PickedColumns<'_> {
     fn rows(&self) -> usize {
         self.rows.len()
     }

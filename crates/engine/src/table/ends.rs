@@ -21,7 +21,7 @@ const TIES: usize = 1024;
 
 /// The first or the last rows by time, and how many of them to read.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Ends {
+pub(crate) struct TimeEnds {
     /// The last rows if true, otherwise the first.
     pub latest: bool,
     /// The number of rows.
@@ -34,7 +34,7 @@ pub(crate) struct Ends {
 pub(crate) fn find_by_time(
     snapshot: &TableSnapshot,
     selection: &RowSelection,
-    ends: Ends,
+    ends: TimeEnds,
     threads: usize,
 ) -> Result<Vec<Cover>> {
     let latest = ends.latest;
@@ -91,7 +91,7 @@ pub(crate) fn distance(latest: bool, time: i64) -> i64 {
 
 /// The nearest rows so far: of all symbols together, which includes rows without a symbol, or of each symbol.
 struct Nearests {
-    ends: Ends,
+    ends: TimeEnds,
     of_all: NearestRows,
     of_symbols: HashMap<String, NearestRows>,
 }

@@ -31,7 +31,7 @@ const GUESSED_ROWS_MIN: usize = 64;
 
 /// An end of the rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum End {
+pub(crate) enum TableEnd {
     First,
     Last,
 }
@@ -71,7 +71,7 @@ fn stretches(partition: &Partition) -> Vec<&[Arc<Segment>]> {
 pub(crate) fn find_end(
     snapshot: &TableSnapshot,
     selection: &RowSelection,
-    end: End,
+    end: TableEnd,
     by_time: bool,
 ) -> Result<Vec<Cover>> {
     let mut all: Vec<(i32, &[Arc<Segment>])> = snapshot
@@ -80,7 +80,7 @@ pub(crate) fn find_end(
         .filter(|partition| selection.dates.contains(partition.date))
         .flat_map(|partition| stretches(partition).into_iter().map(move |segments| (partition.date, segments)))
         .collect();
-    if end == End::Last {
+    if end == TableEnd::Last {
         all.reverse();
     }
     let mut covers = Vec::new();
@@ -89,8 +89,8 @@ pub(crate) fn find_end(
         let entries = || segments.iter().map(|segment| segment.entry());
         let is_beaten = best.is_some_and(|best| match end {
             _ if !by_time => true,
-            End::First => entries().all(|entry| entry.time_min >= best),
-            End::Last => entries().all(|entry| entry.time_max <= best),
+            TableEnd::First => entries().all(|entry| entry.time_min >= best),
+            TableEnd::Last => entries().all(|entry| entry.time_max <= best),
         });
         if is_beaten {
             continue;
@@ -105,20 +105,20 @@ pub(crate) fn find_end(
         for cover in &segment_covers {
             let times = cover.segment.column(snapshot.spec(), snapshot.spec().time_position())?;
             for span in &cover.spans {
-                let row = if end == End::First { span.rows.start } else { span.rows.end - 1 };
+                let row = if end == TableEnd::First { span.rows.start } else { span.rows.end - 1 };
                 let time = times_of(&times.read(row..row + 1)?)?[0];
-                let is_better = best.is_none_or(|best| if end == End::First { time < best } else { time > best });
+                let is_better = best.is_none_or(|best| if end == TableEnd::First { time < best } else { time > best });
                 if is_better {
                     best = Some(time);
                 }
             }
         }
-        if end == End::Last {
+        if end == TableEnd::Last {
             segment_covers.reverse();
         }
         covers.extend(segment_covers);
     }
-    if end == End::Last {
+    if end == TableEnd::Last {
         covers.reverse();
     }
     Ok(covers)

@@ -10,7 +10,7 @@ use splay_store::{RowList, Segment, TableSnapshot};
 use super::cover::Cover;
 use super::date_position;
 use crate::error::Result;
-use crate::expr::Columns;
+use crate::expr::InputColumns;
 use crate::filter_mask::FilterMask;
 use crate::value::Value;
 
@@ -76,7 +76,7 @@ impl<'a> JoinedPieces<'a> {
     }
 
     /// The rows of the segment that a mask keeps.
-    fn kept_rows(&self, mask: &FilterMask) -> RowList {
+    fn row_list(&self, mask: &FilterMask) -> RowList {
         let mut ranges = self.ranges.iter();
         let (mut range, mut start) = (0..0, 0);
         let place = |row: usize| {
@@ -90,7 +90,7 @@ impl<'a> JoinedPieces<'a> {
     }
 }
 
-impl Columns for JoinedPieces<'_> {
+impl InputColumns for JoinedPieces<'_> {
     fn rows(&self) -> usize {
         self.rows
     }
@@ -117,6 +117,6 @@ impl Columns for JoinedPieces<'_> {
             return mask.filter_value(self.column(position)?);
         }
         let column = self.segment.column(self.snapshot.spec(), position)?;
-        Ok(Value::Array(column.take(&self.kept_rows(mask))?))
+        Ok(Value::Array(column.take(&self.row_list(mask))?))
     }
 }

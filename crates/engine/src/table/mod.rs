@@ -12,13 +12,13 @@ mod symbols;
 
 pub(crate) use blocks::narrow;
 pub(crate) use count::count;
-pub(crate) use cover::{Block, Cover, CoverColumns, PickedColumns, Span, instants, times_of};
+pub(crate) use cover::{Cover, CoverColumns, PickedColumns, RowBlock, Span, instants, times_of};
 pub(crate) use deal::deal;
-pub(crate) use ends::{Ends, distance, find_by_time, time_at_end};
-pub(crate) use find::{End, find, find_end, rows_of_symbol};
+pub(crate) use ends::{TimeEnds, distance, find_by_time, time_at_end};
+pub(crate) use find::{TableEnd, find, find_end, rows_of_symbol};
 pub(crate) use joined_pieces::{JoinedPieces, PIECE_ROWS, is_short};
 pub(crate) use prefetch::{Prefetch, PrefetchPart};
-pub(crate) use symbols::{SymbolCondition, Symbols};
+pub(crate) use symbols::{SegmentSymbols, SymbolCondition};
 
 use splay_store::{Bounds, TableSnapshot};
 

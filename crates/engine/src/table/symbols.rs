@@ -8,7 +8,7 @@ use arrow::array::{Array, ArrayRef, DictionaryArray, Int32Array, StringArray};
 use splay_store::SegmentIndex;
 
 use crate::error::Result;
-use crate::expr::{Columns, Expr};
+use crate::expr::{Expr, InputColumns};
 use crate::operators::holds;
 use crate::value::Value;
 
@@ -28,19 +28,19 @@ impl SymbolCondition {
     /// Keeps the symbols for which it holds.
     pub fn retain(&self, symbols: &mut Vec<String>) -> Result<()> {
         let texts: ArrayRef = Arc::new(StringArray::from_iter_values(symbols.iter()));
-        let mut passed = self.passes(&Symbols::new(&texts, false)?)?.into_iter();
+        let mut passed = self.passes(&SegmentSymbols::new(&texts, false)?)?.into_iter();
         symbols.retain(|_| passed.next().unwrap_or(false));
         Ok(())
     }
 
     /// The runs of a segment for whose symbols it holds, ascending.
     pub fn runs(&self, index: &SegmentIndex) -> Result<Vec<usize>> {
-        let passed = self.passes(&Symbols::of(index)?)?;
+        let passed = self.passes(&SegmentSymbols::of(index)?)?;
         Ok(passed.into_iter().enumerate().filter(|(_, passed)| *passed).map(|(run, _)| run).collect())
     }
 
     /// Whether it holds for each of some symbols.
-    fn passes(&self, symbols: &Symbols) -> Result<Vec<bool>> {
+    fn passes(&self, symbols: &SegmentSymbols) -> Result<Vec<bool>> {
         let mut passed = vec![true; symbols.rows()];
         for condition in &self.conditions {
             let mask = holds(&condition.evaluate(symbols, &self.constants)?.into_array(symbols.rows())?)?;
@@ -51,24 +51,24 @@ impl SymbolCondition {
 }
 
 /// The symbols of a segment as a column, each once, to evaluate conditions that read nothing else.
-pub(crate) struct Symbols(ArrayRef);
+pub(crate) struct SegmentSymbols(ArrayRef);
 
-impl Symbols {
+impl SegmentSymbols {
     /// The symbols of a segment's runs. The dictionary is the same array each time, so that results for its texts can be cached by it.
-    pub fn of(index: &SegmentIndex) -> Result<Symbols> {
-        Symbols::new(index.symbol_texts()?, is_first_null(index)?)
+    pub fn of(index: &SegmentIndex) -> Result<SegmentSymbols> {
+        SegmentSymbols::new(index.symbol_texts()?, is_first_null(index)?)
     }
 
     /// The symbols of some runs, at a cost that depends only on their number.
-    pub fn of_runs(index: &SegmentIndex, runs: &Range<usize>) -> Result<Symbols> {
+    pub fn of_runs(index: &SegmentIndex, runs: &Range<usize>) -> Result<SegmentSymbols> {
         let texts = index.symbol_texts()?.slice(runs.start, runs.len());
-        Symbols::new(&texts, runs.start == 0 && is_first_null(index)?)
+        SegmentSymbols::new(&texts, runs.start == 0 && is_first_null(index)?)
     }
 
-    fn new(texts: &ArrayRef, is_first_null: bool) -> Result<Symbols> {
+    fn new(texts: &ArrayRef, is_first_null: bool) -> Result<SegmentSymbols> {
         let codes = (0..i32::try_from(texts.len()).unwrap_or(i32::MAX))
             .map(|code| (code > 0 || !is_first_null).then_some(code));
-        Ok(Symbols(Arc::new(DictionaryArray::try_new(codes.collect::<Int32Array>(), Arc::clone(texts))?)))
+        Ok(SegmentSymbols(Arc::new(DictionaryArray::try_new(codes.collect::<Int32Array>(), Arc::clone(texts))?)))
     }
 }
 
@@ -77,7 +77,7 @@ fn is_first_null(index: &SegmentIndex) -> Result<bool> {
     Ok(index.symbols()? > 0 && index.symbol(0)?.is_none())
 }
 
-impl Columns for Symbols {
+impl InputColumns for SegmentSymbols {
     fn rows(&self) -> usize {
         self.0.len()
     }

@@ -216,16 +216,16 @@ fn wide_sums<N: Exact>(
         }
         Some((*sum, *count))
     }));
-    let (mut sums, mut present, mut is_held) = (Vec::with_capacity(frames.rows), Vec::with_capacity(frames.rows), true);
+    let (mut sums, mut present, mut fits) = (Vec::with_capacity(frames.rows), Vec::with_capacity(frames.rows), true);
     frames.each(|first, behind| {
         let (sum, count) = (before[behind].0 - before[first].0, before[behind].1 - before[first].1);
         // No mean of such numbers is multiplied: those of decimals are never that wide.
         let result = N::narrow(if mean.is_some() && count > 0 { sum / count } else { sum });
-        is_held &= result.is_some();
+        fits &= result.is_some();
         sums.push(result.unwrap_or(N::ZERO));
         present.push(count > 0);
     });
-    match is_held {
+    match fits {
         true => array_of(sums, some_nulls(present), data_type),
         false => Err(Error::Unsupported("a sum that needs more than 64 bits".to_owned())),
     }

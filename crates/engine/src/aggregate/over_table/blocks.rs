@@ -9,18 +9,18 @@ use arrow::compute::nullif;
 
 use super::columns::{BlockColumns, ends_of_runs, filtered};
 use super::cuts::TimeCut;
-use super::{AggregateSlot, State};
+use super::{AggregateSlot, TableGroups};
 use crate::aggregate::accumulate::{NO_GROUP, RowGroups, update};
 use crate::aggregate::group_slots::{GroupSlots, RowSlots, RowsByGroup, runs_as_they_stand};
 use crate::aggregate::keys::ValueKey;
 use crate::aggregate::picks::Positions;
-use crate::aggregate::pivot::Cells;
+use crate::aggregate::pivot::RowCells;
 use crate::aggregate::{AggregateFunction, Buckets, Key};
 use crate::error::{Error, Result};
-use crate::expr::Columns;
+use crate::expr::InputColumns;
 use crate::expr::codes::{self, TextResults};
 use crate::filter_mask::FilterMask;
-use crate::table::{Block, Cover, CoverColumns, Span};
+use crate::table::{Cover, CoverColumns, RowBlock, Span};
 
 /// Places of a stretch for each of its rows, on average, up to which groups are looked up by place.
 const PLACES_OF_ROW_MAX: usize = 4;
@@ -41,19 +41,19 @@ struct BlockSpan<'a> {
     cut: Option<TimeCut>,
 }
 
-impl State<'_> {
+impl TableGroups<'_> {
     /// Aggregates a block of rows whose filter, keys and arguments are evaluated.
-    pub(super) fn block(&mut self, columns: &CoverColumns<'_>, number: u32, block: &Block) -> Result<()> {
+    pub(super) fn block(&mut self, columns: &CoverColumns<'_>, number: u32, block: &RowBlock) -> Result<()> {
         let cover = columns.cover();
         let mut chunk = BlockColumns::new(columns, block);
         if let Some(predicate) = self.aggregation.predicate {
             let mask = self.conditions.hold(predicate, &chunk, self.aggregation.constants)?;
-            let kept = FilterMask::new(mask);
-            if kept.rows() == 0 {
+            let filter = FilterMask::new(mask);
+            if filter.rows() == 0 {
                 return Ok(());
             }
-            if kept.rows() < chunk.selected_rows() {
-                chunk.kept = Some(kept);
+            if filter.rows() < chunk.selected_rows() {
+                chunk.filter = Some(filter);
             }
         }
         // Nothing else asks where rows stand.
@@ -71,7 +71,7 @@ impl State<'_> {
         let values = self.value_keys(&chunk)?;
         if values.is_empty() {
             self.runs.clear();
-            for (span, rows) in kept_spans(block, &chunk).filter(|(_, rows)| !rows.is_empty()) {
+            for (span, rows) in filtered_spans(block, &chunk).filter(|(_, rows)| !rows.is_empty()) {
                 self.set_symbol(cover, span.run)?;
                 self.cut(rows, times)?;
             }
@@ -124,12 +124,12 @@ impl State<'_> {
         let mut rows = Vec::with_capacity(count);
         if values.len() == self.aggregation.keys.len() {
             let mut dense = std::mem::take(&mut self.dense);
-            let known = self.groups.len();
+            let group_count = self.groups.len();
             let find = |row: usize, is_new: bool| {
                 self.set_words(values, row);
                 if is_new { self.groups.add_new(&self.words) } else { self.groups.find(&self.words) }
             };
-            let is_dense = dense.rows(values, count, known, find, |group| rows.push(group));
+            let is_dense = dense.rows(values, count, group_count, find, |group| rows.push(group));
             self.dense = dense;
             if is_dense {
                 return Ok(rows);
@@ -160,12 +160,12 @@ impl State<'_> {
     /// Cuts the rows of a block where the symbol changes, and where keys change with time.
     fn stretches<'b>(
         &self,
-        block: &'b Block,
+        block: &'b RowBlock,
         chunk: &BlockColumns<'_>,
         times: Option<&[i64]>,
     ) -> Result<Vec<BlockSpan<'b>>> {
         let mut stretches = Vec::with_capacity(block.spans.len());
-        for (span, rows) in kept_spans(block, chunk) {
+        for (span, rows) in filtered_spans(block, chunk) {
             match times.filter(|_| !self.cuts.is_empty()) {
                 Some(times) => self.cuts.each(rows, times, |rows, cut| {
                     stretches.push(BlockSpan { rows, span, cut: Some(cut) });
@@ -224,7 +224,7 @@ impl State<'_> {
                     only = filtered(aggregate, chunk, assigned, constants, &mut self.conditions)?;
                     let places = places.evaluate(chunk, constants)?.into_array(chunk.rows())?;
                     let assigned = only.as_deref().map_or(assigned, RowGroups::Listed);
-                    let cells = Cells::new(assigned, &places, aggregate.width())?;
+                    let cells = RowCells::new(assigned, &places, aggregate.width())?;
                     picks.update(cells.assigned(), positions, times);
                     continue;
                 }
@@ -245,7 +245,7 @@ impl State<'_> {
     }
 
     /// Takes the rows of a block into the other slots: in the order of their groups, where there is one.
-    fn keep(&mut self, chunk: &dyn Columns, assigned: RowGroups<'_>, order: Option<&RowsByGroup>) -> Result<()> {
+    fn keep(&mut self, chunk: &dyn InputColumns, assigned: RowGroups<'_>, order: Option<&RowsByGroup>) -> Result<()> {
         let arguments = self.same.iter().map(Vec::len).sum();
         let (mut as_they_stand, mut in_order) = (vec![None; arguments], vec![None; arguments]);
         let mut masks: Vec<Option<BooleanArray>> = vec![None; self.same_filters.len()];
@@ -376,8 +376,8 @@ impl<'m> FilteredRows<'m> {
     fn of(mask: Option<&'m BooleanArray>, function: &AggregateFunction, assigned: RowGroups<'_>) -> FilteredRows<'m> {
         let Some(mask) = mask else { return FilteredRows::All };
         match mask.true_count() {
-            kept if kept == mask.len() => FilteredRows::All,
-            kept if function.leaves_nulls_out() && kept * NULLS_OF_ROWS >= mask.len() * (NULLS_OF_ROWS - 1) => {
+            passing if passing == mask.len() => FilteredRows::All,
+            passing if function.leaves_nulls_out() && passing * NULLS_OF_ROWS >= mask.len() * (NULLS_OF_ROWS - 1) => {
                 FilteredRows::NotNull(mask)
             }
             _ => FilteredRows::Listed(assigned.of(mask.values().set_indices())),
@@ -390,19 +390,19 @@ fn not_null(mask: &BooleanArray, mut arguments: Vec<ArrayRef>) -> Result<Vec<Arr
     match arguments.first_mut() {
         Some(first) => *first = nullif(first, &BooleanArray::new(!mask.values(), None))?,
         None => {
-            let kept = NullBuffer::new(mask.values().clone());
-            arguments.push(Arc::new(BooleanArray::new(mask.values().clone(), Some(kept))));
+            let valid = NullBuffer::new(mask.values().clone());
+            arguments.push(Arc::new(BooleanArray::new(mask.values().clone(), Some(valid))));
         }
     }
     Ok(arguments)
 }
 
-/// The spans of a block, and which of the kept rows are theirs.
-fn kept_spans<'a>(block: &'a Block, chunk: &BlockColumns<'_>) -> impl Iterator<Item = (&'a Span, Range<usize>)> {
-    let (mut wanted, mut start) = (0, 0);
+/// The spans of a block, and which of the rows that pass the filter are theirs.
+fn filtered_spans<'a>(block: &'a RowBlock, chunk: &BlockColumns<'_>) -> impl Iterator<Item = (&'a Span, Range<usize>)> {
+    let (mut selected, mut start) = (0, 0);
     block.spans.iter().map(move |span| {
-        let end = start + chunk.kept_of(wanted..wanted + span.rows.len());
-        wanted += span.rows.len();
+        let end = start + chunk.filtered_of(selected..selected + span.rows.len());
+        selected += span.rows.len();
         (span, std::mem::replace(&mut start, end)..end)
     })
 }

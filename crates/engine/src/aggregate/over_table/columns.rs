@@ -10,20 +10,20 @@ use splay_store::TableSnapshot;
 use crate::aggregate::Aggregate;
 use crate::aggregate::accumulate::{GroupRun, RowGroups};
 use crate::error::Result;
-use crate::expr::Columns;
-use crate::expr::codes::{Conditions, TextResults};
+use crate::expr::InputColumns;
+use crate::expr::codes::{BlockConditions, TextResults};
 use crate::filter_mask::FilterMask;
 use crate::gather::position;
-use crate::table::{Block, CoverColumns, date_position};
+use crate::table::{CoverColumns, RowBlock, date_position};
 use crate::value::Value;
 
 /// The rows that an aggregate's filter keeps, with their groups; `None` without a filter.
 pub(super) fn filtered<'a>(
     aggregate: &'a Aggregate,
-    chunk: &dyn Columns,
+    chunk: &dyn InputColumns,
     assigned: RowGroups<'_>,
     constants: &[ArrayRef],
-    conditions: &mut Conditions<'a>,
+    conditions: &mut BlockConditions<'a>,
 ) -> Result<Option<Vec<(u32, u32)>>> {
     let Some(filter) = &aggregate.filter else { return Ok(None) };
     let mask = conditions.hold(filter, chunk, constants)?;
@@ -33,18 +33,18 @@ pub(super) fn filtered<'a>(
 /// The first row of each run that an aggregate's filter keeps, or the last, with its group; `None` without a filter.
 pub(super) fn ends_of_runs<'a>(
     aggregate: &'a Aggregate,
-    chunk: &dyn Columns,
+    chunk: &dyn InputColumns,
     runs: &[GroupRun],
     last: bool,
     constants: &[ArrayRef],
-    conditions: &mut Conditions<'a>,
+    conditions: &mut BlockConditions<'a>,
 ) -> Result<Option<Vec<(u32, u32)>>> {
     let Some(filter) = &aggregate.filter else { return Ok(None) };
     let mask = conditions.hold(filter, chunk, constants)?;
-    let is_kept = |row: &usize| mask.value(*row);
+    let passes = |row: &usize| mask.value(*row);
     let end = |run: &GroupRun| {
         let mut rows = run.start..run.end;
-        let row = if last { rows.rfind(is_kept) } else { rows.find(is_kept) };
+        let row = if last { rows.rfind(passes) } else { rows.find(passes) };
         Some((u32::try_from(row?).ok()?, run.group))
     };
     Ok(Some(runs.iter().filter_map(end).collect()))
@@ -58,18 +58,18 @@ pub(super) struct BlockColumns<'a> {
     /// The wanted rows, counted from the first of the cover; `None` if all of `rows` are.
     picked: Option<UInt32Array>,
     /// Which of the wanted ones are kept; `None` if all are.
-    pub kept: Option<FilterMask>,
+    pub filter: Option<FilterMask>,
 }
 
 impl<'a> BlockColumns<'a> {
-    pub fn new(columns: &'a CoverColumns<'a>, block: &Block) -> BlockColumns<'a> {
+    pub fn new(columns: &'a CoverColumns<'a>, block: &RowBlock) -> BlockColumns<'a> {
         let picked = block.picked(columns.cover().rows.start);
-        BlockColumns { columns, rows: block.rows.clone(), picked, kept: None }
+        BlockColumns { columns, rows: block.rows.clone(), picked, filter: None }
     }
 
     /// The columns of consecutive rows.
     pub fn of_rows(columns: &'a CoverColumns<'a>, rows: Range<usize>) -> BlockColumns<'a> {
-        BlockColumns { columns, rows, picked: None, kept: None }
+        BlockColumns { columns, rows, picked: None, filter: None }
     }
 
     /// The wanted rows, whether they are kept or not.
@@ -82,31 +82,31 @@ impl<'a> BlockColumns<'a> {
         position(number, self.rows.start - self.columns.cover().rows.start)
     }
 
-    /// The position of each kept row, given the number of the cover; `None` if they follow each other.
+    /// The position of each row that passes the filter, given the number of the cover; `None` if they follow each other.
     pub fn positions(&self, number: u32) -> Option<Vec<u64>> {
         let first = self.first_position(number);
-        let of_wanted = |row: usize| match &self.picked {
+        let of_selected = |row: usize| match &self.picked {
             Some(picked) => position(number, picked.value(row) as usize),
             None => first + row as u64,
         };
-        match &self.kept {
-            Some(kept) => Some(kept.mask().values().set_indices().map(of_wanted).collect()),
-            None => self.picked.as_ref().map(|picked| (0..picked.len()).map(of_wanted).collect()),
+        match &self.filter {
+            Some(filter) => Some(filter.mask().values().set_indices().map(of_selected).collect()),
+            None => self.picked.as_ref().map(|picked| (0..picked.len()).map(of_selected).collect()),
         }
     }
 
-    /// How many of some of the wanted rows are kept.
-    pub fn kept_of(&self, rows: Range<usize>) -> usize {
-        match &self.kept {
+    /// How many of some of the selected rows pass the filter.
+    pub fn filtered_of(&self, rows: Range<usize>) -> usize {
+        match &self.filter {
             None => rows.len(),
-            Some(kept) => kept.mask().values().slice(rows.start, rows.len()).count_set_bits(),
+            Some(filter) => filter.mask().values().slice(rows.start, rows.len()).count_set_bits(),
         }
     }
 }
 
-impl Columns for BlockColumns<'_> {
+impl InputColumns for BlockColumns<'_> {
     fn rows(&self) -> usize {
-        self.kept.as_ref().map_or_else(|| self.selected_rows(), FilterMask::rows)
+        self.filter.as_ref().map_or_else(|| self.selected_rows(), FilterMask::rows)
     }
 
     fn column(&self, position: usize) -> Result<Value> {
@@ -118,9 +118,9 @@ impl Columns for BlockColumns<'_> {
             Some(picked) => take(column, picked, None)?,
             None => column.slice(self.rows.start - self.columns.cover().rows.start, self.rows.len()),
         };
-        Ok(Value::Array(match &self.kept {
+        Ok(Value::Array(match &self.filter {
             None => column,
-            Some(kept) => kept.filter(&column)?,
+            Some(filter) => filter.filter(&column)?,
         }))
     }
 
@@ -138,7 +138,7 @@ pub(super) struct EmptyColumns<'a> {
     pub snapshot: &'a TableSnapshot,
 }
 
-impl Columns for EmptyColumns<'_> {
+impl InputColumns for EmptyColumns<'_> {
     fn rows(&self) -> usize {
         0
     }

@@ -86,7 +86,7 @@ impl<'a> Cuts<'a> {
                         cuts.instants.extend(instants);
                         cuts.steps.push(StepKey { key, expr, words: RefCell::default() });
                     } else if let Some(grain) = grain(expr, time_position, aggregation.constants) {
-                        cuts.grain = Some(cuts.grain.map_or(grain, |known| known.min(grain)));
+                        cuts.grain = Some(cuts.grain.map_or(grain, |former: i64| former.min(grain)));
                         cuts.grains.push(PeriodKey { key, expr, words: RefCell::default() });
                     }
                 }
@@ -132,7 +132,7 @@ impl<'a> Cuts<'a> {
 
     /// The stretch of an instant, and its end, which isn't part of it.
     fn at(&self, instant: i64) -> Result<(TimeCut, i64)> {
-        let passed = self.instants.partition_point(|known| *known <= instant);
+        let passed = self.instants.partition_point(|step| *step <= instant);
         let mut end = self.instants.get(passed).copied().unwrap_or(i64::MAX);
         let mut cut = TimeCut { bucket: None, passed, grain: None };
         if let Some((_, buckets)) = self.bucket {

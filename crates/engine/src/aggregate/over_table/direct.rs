@@ -8,7 +8,7 @@ use arrow::datatypes::DataType;
 use splay_store::{BLOCK_ROWS, ColumnSummaries, TableSnapshot, ValueKind};
 
 use super::columns::BlockColumns;
-use super::{AggregateSlot, BLOCK_ROWS_MAX, State, TableAggregate};
+use super::{AggregateSlot, BLOCK_ROWS_MAX, TableAggregate, TableGroups};
 use crate::aggregate::accumulate::{Accumulator, GroupRun, RowGroups};
 use crate::aggregate::picks::Positions;
 use crate::aggregate::{Aggregate, Key};
@@ -25,7 +25,7 @@ const RUNS_APART_MAX: usize = 64;
 /// Rows of a cover for each row needed from which on the runs are read separately, so that the rows between them are never read.
 const ROWS_BETWEEN_MIN: usize = 4;
 
-impl State<'_> {
+impl TableGroups<'_> {
     /// Whether nothing has to be evaluated for each row.
     pub(super) fn is_direct(&self) -> bool {
         self.aggregation.predicate.is_none()
@@ -135,7 +135,7 @@ impl State<'_> {
             }
             return Ok(());
         };
-        let State { cuts, groups, runs, words, texts, aggregation, .. } = self;
+        let TableGroups { cuts, groups, runs, words, texts, aggregation, .. } = self;
         cuts.each(rows, times, |rows, cut| {
             cuts.set(cut, words, texts, aggregation.constants)?;
             runs.push(GroupRun { group: groups.find(words), start: rows.start, end: rows.end });
@@ -207,10 +207,10 @@ fn over_runs(
     runs: &[GroupRun],
 ) -> Result<()> {
     let first = columns.cover().rows.start;
-    let wanted: usize = runs.iter().map(|run| run.end - run.start).sum();
+    let selected: usize = runs.iter().map(|run| run.end - run.start).sum();
     if let [Expr::Column(position)] = aggregate.arguments.as_slice()
         && runs.len() <= RUNS_APART_MAX
-        && wanted * ROWS_BETWEEN_MIN < columns.cover().rows.len()
+        && selected * ROWS_BETWEEN_MIN < columns.cover().rows.len()
         && !columns.has_read(*position)
     {
         let reader = columns.cover().segment.column(aggregation.snapshot.spec(), *position)?;

@@ -17,10 +17,10 @@ use crate::aggregate::keys::{TextWords, optional_words};
 use crate::error::Result;
 use crate::expr::Expr;
 use crate::expr::codes::unless_refused;
-use crate::table::{Cover, Span, Symbols};
+use crate::table::{Cover, SegmentSymbols, Span};
 use crate::texts::Texts;
 
-/// Runs of a segment for each that is wanted, up to which keys are computed for all of them.
+/// Runs of a segment for each that is needed, up to which keys are computed for all of them.
 const RUNS_OF_SPAN_MAX: usize = 8;
 
 /// Runs from which on keys are computed for all of a segment's.
@@ -77,7 +77,7 @@ impl<'a> SymbolKeys<'a> {
         !are_refused && self.keys.iter().any(|(position, _)| *position == key)
     }
 
-    /// Computes the keys of a cover's runs, unless they are known.
+    /// Computes the keys of a cover's runs, unless they are cached.
     pub fn enter(
         &mut self,
         cover: &Cover,
@@ -90,31 +90,31 @@ impl<'a> SymbolKeys<'a> {
         }
         let run_of = |span: Option<&Span>| span.and_then(|span| span.run);
         let ends = run_of(cover.spans.first()).zip(run_of(cover.spans.last()));
-        let wanted = ends.map_or(0..0, |(first, last)| first..last + 1);
-        let is_known = |known: &RunWords| {
-            Arc::ptr_eq(&known.segment, &cover.segment)
-                && known.runs.start <= wanted.start
-                && wanted.end <= known.runs.end
+        let needed = ends.map_or(0..0, |(first, last)| first..last + 1);
+        let has_needed = |cached: &RunWords| {
+            Arc::ptr_eq(&cached.segment, &cover.segment)
+                && cached.runs.start <= needed.start
+                && needed.end <= cached.runs.end
         };
-        if self.of_runs.as_ref().is_some_and(is_known) {
+        if self.of_runs.as_ref().is_some_and(has_needed) {
             return Ok(());
         }
         let index = cover.segment.index()?;
         // A symbol has the same keys in each segment, and covers of one symbol come date by date.
-        if let Some(known) = self.of_runs.as_mut().filter(|known| known.runs.len() == 1 && known.words.is_some())
-            && wanted.len() == 1
-            && known.segment.index()?.symbol(known.runs.start)? == index.symbol(wanted.start)?
+        if let Some(cached) = self.of_runs.as_mut().filter(|cached| cached.runs.len() == 1 && cached.words.is_some())
+            && needed.len() == 1
+            && cached.segment.index()?.symbol(cached.runs.start)? == index.symbol(needed.start)?
         {
-            (known.segment, known.runs) = (Arc::clone(&cover.segment), wanted);
+            (cached.segment, cached.runs) = (Arc::clone(&cover.segment), needed);
             return Ok(());
         }
         let all = index.symbols()?;
         // The second cover of a segment pays for all its runs.
-        let came_before = self.of_runs.as_ref().is_some_and(|known| Arc::ptr_eq(&known.segment, &cover.segment));
-        let are_few = wanted.len() < RUNS_MANY && cover.spans.len() * RUNS_OF_SPAN_MAX < all && !came_before;
+        let came_before = self.of_runs.as_ref().is_some_and(|cached| Arc::ptr_eq(&cached.segment, &cover.segment));
+        let are_few = needed.len() < RUNS_MANY && cover.spans.len() * RUNS_OF_SPAN_MAX < all && !came_before;
         let (runs, symbols) = match are_few {
-            true => (wanted.clone(), Symbols::of_runs(index, &wanted)?),
-            false => (0..all, Symbols::of(index)?),
+            true => (needed.clone(), SegmentSymbols::of_runs(index, &needed)?),
+            false => (0..all, SegmentSymbols::of(index)?),
         };
         let words = self
             .keys
@@ -127,9 +127,9 @@ impl<'a> SymbolKeys<'a> {
 
     /// Sets the words of a run.
     pub fn set(&self, run: usize, words: &mut [u64]) {
-        let Some(RunWords { runs, words: Some(known), .. }) = &self.of_runs else { return };
+        let Some(RunWords { runs, words: Some(cached), .. }) = &self.of_runs else { return };
         let nulls = words.len() - 1;
-        for ((key, _), of_runs) in self.keys.iter().zip(known) {
+        for ((key, _), of_runs) in self.keys.iter().zip(cached) {
             let word = run.checked_sub(runs.start).and_then(|run| of_runs.get(run)).copied().flatten();
             words[*key] = word.unwrap_or(0);
             words[nulls] = words[nulls] & !(1 << key) | u64::from(word.is_none()) << key;
@@ -140,7 +140,7 @@ impl<'a> SymbolKeys<'a> {
 /// The word of a key for each symbol, `None` for null.
 fn words(
     expr: &Expr,
-    symbols: &Symbols,
+    symbols: &SegmentSymbols,
     texts: &mut Texts,
     text_words: &mut TextWords,
     constants: &[ArrayRef],

@@ -43,7 +43,7 @@ use super::pivot::{self, check_cells};
 use super::{Aggregate, AggregateFunction, Key};
 use crate::error::{Error, Result};
 use crate::expr::Expr;
-use crate::expr::codes::Conditions;
+use crate::expr::codes::BlockConditions;
 use crate::parallel;
 use crate::reads::Reads;
 use crate::stop::Stop;
@@ -123,7 +123,7 @@ fn over_covers(aggregation: &TableAggregate<'_>, covers: Vec<Cover>) -> Result<V
     let many = AtomicBool::new(false);
     let may_be_many = rows >= ROWS_SCATTERED_MIN && scatter::takes(aggregation);
     let states = parallel::each(tasks.len(), aggregation.threads, |task| {
-        let mut state = State::new(aggregation)?;
+        let mut state = TableGroups::new(aggregation)?;
         state.many = may_be_many.then_some(&many);
         state.rows = tasks[task].iter().map(Cover::selected_rows).sum();
         let mut ahead = Prefetch::new(aggregation.snapshot, &tasks[task], state.columns(), aggregation.reads);
@@ -141,7 +141,7 @@ fn over_covers(aggregation: &TableAggregate<'_>, covers: Vec<Cover>) -> Result<V
     let mut states = states.into_iter();
     let mut all = match states.next() {
         Some(state) => state,
-        None => State::new(aggregation)?,
+        None => TableGroups::new(aggregation)?,
     };
     for state in states {
         all.merge(state)?;
@@ -183,7 +183,7 @@ const PLACES_OF_MEMORY: usize = 16;
 const HELD_BYTES_OF_THREADS: usize = 1 << 20;
 
 /// The groups of one thread.
-struct State<'a> {
+struct TableGroups<'a> {
     aggregation: &'a TableAggregate<'a>,
     groups: Groups,
     /// Where all keys are values, row by row.
@@ -210,7 +210,7 @@ struct State<'a> {
     seen: usize,
     /// Set once there are so many groups that the grouping starts again in two passes; `None` if it may not.
     many: Option<&'a AtomicBool>,
-    conditions: Conditions<'a>,
+    conditions: BlockConditions<'a>,
     words: Vec<u64>,
     /// Scratch: the words of the rows of a block.
     row_words: Vec<u64>,
@@ -218,12 +218,12 @@ struct State<'a> {
     runs: Vec<GroupRun>,
 }
 
-impl<'a> State<'a> {
-    fn new(aggregation: &'a TableAggregate<'a>) -> Result<State<'a>> {
+impl<'a> TableGroups<'a> {
+    fn new(aggregation: &'a TableAggregate<'a>) -> Result<TableGroups<'a>> {
         let slots =
             aggregation.aggregates.iter().map(|aggregate| slot(aggregation, aggregate)).collect::<Result<Vec<_>>>()?;
         let keys = aggregation.keys.len();
-        let mut state = State {
+        let mut state = TableGroups {
             aggregation,
             groups: Groups::new(keys),
             dense: DenseGroups::within(aggregation.memory_bytes / PLACES_OF_MEMORY / aggregation.threads.max(1)),
@@ -240,7 +240,7 @@ impl<'a> State<'a> {
             rows: 0,
             seen: 0,
             many: None,
-            conditions: Conditions::default(),
+            conditions: BlockConditions::default(),
             words: vec![0; keys + 1],
             row_words: Vec::new(),
             runs: Vec::new(),
@@ -257,8 +257,9 @@ impl<'a> State<'a> {
     fn columns(&self) -> Vec<(usize, PrefetchPart)> {
         let (snapshot, direct) = (self.aggregation.snapshot, self.is_direct());
         let mut columns: Vec<(usize, PrefetchPart)> = Vec::new();
-        let mut add = |position: usize, part: PrefetchPart| match columns.iter_mut().find(|known| known.0 == position) {
-            Some(known) if part == PrefetchPart::Whole => known.1 = part,
+        let mut add = |position: usize, part: PrefetchPart| match columns.iter_mut().find(|column| column.0 == position)
+        {
+            Some(column) if part == PrefetchPart::Whole => column.1 = part,
             Some(_) => {}
             None if position < date_position(snapshot) => columns.push((position, part)),
             None => {}
@@ -385,7 +386,7 @@ impl<'a> State<'a> {
         !self.cuts.is_empty() || self.slots.iter().any(by_time)
     }
 
-    fn merge(&mut self, mut other: State<'_>) -> Result<()> {
+    fn merge(&mut self, mut other: TableGroups<'_>) -> Result<()> {
         let threads = self.aggregation.threads;
         let mapping = merged(self.index(), other.index(), threads)?;
         self.grow()?;
@@ -403,7 +404,7 @@ impl<'a> State<'a> {
     }
 
     fn index(&mut self) -> GroupIndex<'_> {
-        let State { groups, texts, dense, text_words, .. } = self;
+        let TableGroups { groups, texts, dense, text_words, .. } = self;
         GroupIndex { groups, texts, dense, words: text_words }
     }
 
@@ -434,8 +435,8 @@ impl<'a> State<'a> {
 /// Threads that merge or finish some slots. First and last read a row of each group, which misses the cache; values that groups hold, such as
 /// distinct ones, are processed one by one.
 fn threads_over(slots: &[AggregateSlot], groups: usize, threads: usize) -> usize {
-    let held = slots.iter().map(AggregateSlot::held_bytes).sum::<usize>();
-    if held >= HELD_BYTES_OF_THREADS { threads } else { parallel::threads_for(groups * slots.len(), 0, threads) }
+    let slot_bytes = slots.iter().map(AggregateSlot::held_bytes).sum::<usize>();
+    if slot_bytes >= HELD_BYTES_OF_THREADS { threads } else { parallel::threads_for(groups * slots.len(), 0, threads) }
 }
 
 fn slot(aggregation: &TableAggregate<'_>, aggregate: &Aggregate) -> Result<AggregateSlot> {
@@ -456,9 +457,10 @@ fn slot(aggregation: &TableAggregate<'_>, aggregate: &Aggregate) -> Result<Aggre
 /// Counts and a few sums cost less row by row than the order does.
 fn gains_by_order(aggregates: &[Aggregate]) -> bool {
     // A pivot adds each row to a cell of its own.
-    let kept = aggregates.iter().filter(|aggregate| aggregate.pivot.is_none()).map(|aggregate| &aggregate.function);
-    let kept = kept.filter(|function| function.picks().is_none());
-    let weights = kept.map(|function| match function {
+    let accumulated =
+        aggregates.iter().filter(|aggregate| aggregate.pivot.is_none()).map(|aggregate| &aggregate.function);
+    let accumulated = accumulated.filter(|function| function.picks().is_none());
+    let weights = accumulated.map(|function| match function {
         AggregateFunction::CountRows | AggregateFunction::Count | AggregateFunction::CountDistinct => 0,
         AggregateFunction::Sum | AggregateFunction::Average => 1,
         AggregateFunction::Min
@@ -485,11 +487,11 @@ fn same_filters(aggregation: &TableAggregate<'_>) -> Vec<usize> {
 
 /// For each expression the number of the first one with the same values.
 fn firsts<'e>(aggregation: &TableAggregate<'_>, exprs: impl Iterator<Item = &'e Expr>) -> Vec<usize> {
-    let mut known: Vec<&Expr> = Vec::new();
+    let mut seen: Vec<&Expr> = Vec::new();
     let number = |expr| {
-        let first = known.iter().position(|one| one.is_same(expr, aggregation.constants));
-        known.push(expr);
-        first.unwrap_or(known.len() - 1)
+        let first = seen.iter().position(|one| one.is_same(expr, aggregation.constants));
+        seen.push(expr);
+        first.unwrap_or(seen.len() - 1)
     };
     exprs.map(number).collect()
 }

@@ -19,17 +19,17 @@ use super::blocks::starts_of;
 use super::columns::BlockColumns;
 use super::key_layout::{KeyLayout, bits_of};
 use super::scattered_rows::{DealtBlock, PartState, put_together};
-use super::{EmptyColumns, State, TableAggregate, same_arguments, same_filters};
+use super::{EmptyColumns, TableAggregate, TableGroups, same_arguments, same_filters};
 use crate::aggregate::Key;
 use crate::error::{Error, Result};
-use crate::expr::Columns;
-use crate::expr::codes::Conditions;
+use crate::expr::InputColumns;
+use crate::expr::codes::BlockConditions;
 use crate::filter_mask::FilterMask;
 use crate::hashed::{half, mixed};
 use crate::key_words::words_of;
 use crate::parallel;
 use crate::reads::Reads;
-use crate::table::{Block, Cover, CoverColumns, Prefetch, deal, times_of};
+use crate::table::{Cover, CoverColumns, Prefetch, RowBlock, deal, times_of};
 
 /// Groups of a thread from which on they may be dealt out to parts.
 pub(super) const GROUPS_MIN: usize = 1 << 16;
@@ -90,7 +90,7 @@ pub(super) fn scattered(aggregation: &TableAggregate<'_>, covers: Vec<Cover>) ->
     let round_rows = (aggregation.memory_bytes / DEALT_OF_MEMORY / dealing.row_bytes()).max(ROUND_ROWS_MIN);
     let threads = aggregation.threads.max(1);
     let tasks = deal(covers, rows.div_ceil(threads).min(round_rows.div_ceil(threads)).max(1));
-    let columns = State::new(aggregation)?.columns();
+    let columns = TableGroups::new(aggregation)?.columns();
     let mut parts = (0..PARTS).map(|_| PartState::new(aggregation, &dealing.layout)).collect::<Result<Vec<_>>>()?;
     let mut first_cover = 0;
     for round in tasks.chunks(threads) {
@@ -151,7 +151,7 @@ impl ScatterPlan<'_> {
     ) -> Result<Vec<DealtBlock>> {
         let (snapshot, uncounted) = (self.aggregation.snapshot, Reads::default());
         let mut ahead = Prefetch::new(snapshot, covers, columns.to_vec(), &uncounted);
-        let (mut conditions, mut dealt) = (Conditions::default(), Vec::new());
+        let (mut conditions, mut dealt) = (BlockConditions::default(), Vec::new());
         for (number, cover) in covers.iter().enumerate() {
             ahead.before(number)?;
             let columns = CoverColumns::new(snapshot, cover);
@@ -170,19 +170,19 @@ impl ScatterPlan<'_> {
         &'s self,
         columns: &CoverColumns<'_>,
         number: u32,
-        block: &Block,
-        conditions: &mut Conditions<'s>,
+        block: &RowBlock,
+        conditions: &mut BlockConditions<'s>,
     ) -> Result<Option<DealtBlock>> {
         let (aggregation, constants) = (self.aggregation, self.aggregation.constants);
         let mut chunk = BlockColumns::new(columns, block);
         if let Some(predicate) = aggregation.predicate {
             let mask = conditions.hold(predicate, &chunk, constants)?;
-            let kept = FilterMask::new(mask);
-            if kept.rows() == 0 {
+            let filter = FilterMask::new(mask);
+            if filter.rows() == 0 {
                 return Ok(None);
             }
-            if kept.rows() < chunk.selected_rows() {
-                chunk.kept = Some(kept);
+            if filter.rows() < chunk.selected_rows() {
+                chunk.filter = Some(filter);
             }
         }
         let rows = chunk.rows();
@@ -301,7 +301,11 @@ fn symbol_position(aggregation: &TableAggregate<'_>) -> Result<usize> {
 }
 
 /// The values of a key in rows of a cover; `None` if they follow from the words of the groups as well.
-pub(super) fn key_values(aggregation: &TableAggregate<'_>, key: usize, rows: &dyn Columns) -> Result<Option<ArrayRef>> {
+pub(super) fn key_values(
+    aggregation: &TableAggregate<'_>,
+    key: usize,
+    rows: &dyn InputColumns,
+) -> Result<Option<ArrayRef>> {
     let found = match &aggregation.keys[key] {
         Key::Symbol => rows.column(symbol_position(aggregation)?)?.into_array(rows.rows())?,
         Key::Value(expr) => expr.evaluate_key(rows, aggregation.constants)?,

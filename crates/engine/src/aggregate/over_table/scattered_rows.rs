@@ -15,7 +15,7 @@ use crate::aggregate::picks::Positions;
 use crate::aggregate::pivot::{self, check_cells};
 use crate::dictionaries::concat_arrays;
 use crate::error::{Error, Result};
-use crate::expr::Columns;
+use crate::expr::InputColumns;
 use crate::gather::place;
 use crate::parallel;
 use crate::table::{Cover, CoverColumns, PickedColumns};
@@ -89,8 +89,8 @@ impl PartState {
     /// Bytes that it takes, more or less.
     pub fn bytes(&self) -> usize {
         let width = 8 * self.groups.stride() + 24 + 24 * self.cells;
-        let held = self.slots.iter().map(AggregateSlot::held_bytes).sum::<usize>();
-        width * self.groups.len() + held + self.texts.iter().map(Texts::bytes).sum::<usize>()
+        let slot_bytes = self.slots.iter().map(AggregateSlot::held_bytes).sum::<usize>();
+        width * self.groups.len() + slot_bytes + self.texts.iter().map(Texts::bytes).sum::<usize>()
     }
 
     /// Makes room for the groups of so many rows, of which nearly each may be one: a table that grows finds a place for all groups anew.
@@ -111,8 +111,8 @@ impl PartState {
         if !block.texts.is_empty() {
             let mut own = words.to_vec();
             for (key, array) in &block.texts {
-                let (texts, known) = (&mut self.texts[*key], &mut self.text_words[*key]);
-                let numbers = ValueKey::new(*key, &array.slice(start, count), texts, known)?;
+                let (texts, text_words) = (&mut self.texts[*key], &mut self.text_words[*key]);
+                let numbers = ValueKey::new(*key, &array.slice(start, count), texts, text_words)?;
                 for (row, words) in own.chunks_exact_mut(stride).enumerate() {
                     layout.add_number(*key, numbers.word(row).unwrap_or(0), words);
                 }
@@ -134,8 +134,8 @@ impl PartState {
             let only: Vec<u32>;
             let rows = match (&aggregate.filter, &block.masks[filter]) {
                 (Some(_), Some(mask)) => {
-                    let kept = |(row, group): (usize, &u32)| if mask.value(start + row) { *group } else { NO_GROUP };
-                    only = self.rows.iter().enumerate().map(kept).collect();
+                    let passing = |(row, group): (usize, &u32)| if mask.value(start + row) { *group } else { NO_GROUP };
+                    only = self.rows.iter().enumerate().map(passing).collect();
                     &only
                 }
                 _ => &self.rows,
