@@ -77,14 +77,14 @@ impl TableCalendar {
 
     /// Tells the operator if a table's dates are those of another zone.
     pub(crate) fn compare(&self, spec: &TableSpec) {
-        if let Some(wished) = self.zone.as_ref().filter(|zone| **zone != spec.time_zone) {
+        if let Some(expected) = self.zone.as_ref().filter(|zone| **zone != spec.time_zone) {
             let (table, zone) = (&spec.name, &spec.time_zone);
-            tracing::warn!(table, zone, wished, "a table keeps the zone of dates with which it was created");
+            tracing::warn!(table, zone, expected, "a table keeps the zone of dates with which it was created");
         }
-        if let Some(wished) = self.day_start.filter(|start| *start != spec.day_start) {
+        if let Some(expected) = self.day_start.filter(|start| *start != spec.day_start) {
             let (table, start) = (&spec.name, spec.day_start.to_string());
-            let wished = wished.to_string();
-            tracing::warn!(table, start, wished, "a table keeps the start of its days with which it was created");
+            let expected = expected.to_string();
+            tracing::warn!(table, start, expected, "a table keeps the start of its days with which it was created");
         }
     }
 }

@@ -122,7 +122,7 @@ impl Capture {
             shared.replicas.check()?;
         }
         // Until the rows are in the queue their tables keep their names.
-        let _naming = shared.naming.read().unwrap_or_else(PoisonError::into_inner);
+        let _names = shared.table_names.read().unwrap_or_else(PoisonError::into_inner);
         // Parts of one table follow each other, in their order.
         appends.sort_by_key(|append| append.table.to_lowercase());
         let (live_tables, mut new_tables) = self.live_tables_for(&appends)?;

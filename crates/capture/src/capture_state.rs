@@ -50,9 +50,9 @@ pub(crate) struct CaptureState {
     pub(crate) refusals: NewestRefusals,
     pub(crate) disk: Arc<Disk>,
     /// Held while tables are created, given columns, or written down.
-    pub(crate) changing: Mutex<()>,
-    /// Senders share it from their look at a table until its rows are in the queue. Held alone, before `changing`, while a table loses its name.
-    pub(crate) naming: RwLock<()>,
+    pub(crate) table_changes: Mutex<()>,
+    /// Senders share it from their look at a table until its rows are in the queue. Held alone, before `table_changes`, while a table loses its name.
+    pub(crate) table_names: RwLock<()>,
     /// Numbers that were not given, at the start.
     pub(crate) numbers_left_out: Range<u64>,
     /// Losses of the journal that the operator hadn't accepted at the start.

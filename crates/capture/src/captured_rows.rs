@@ -56,10 +56,10 @@ impl CaptureState {
         }
         let write_down = || write_all_down(self, table);
         write_down()?;
-        let _naming = self.naming.write().unwrap_or_else(PoisonError::into_inner);
+        let _names = self.table_names.write().unwrap_or_else(PoisonError::into_inner);
         self.queue.drained().map_err(into_store)?;
         write_down()?;
-        let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _changes = self.table_changes.lock().unwrap_or_else(PoisonError::into_inner);
         self.check().map_err(into_store)?;
         commit().inspect_err(|error| {
             if leaves_unknown(error) {

@@ -172,7 +172,7 @@ impl Maintenance {
 /// Removes dates beyond the tables' retention, and files that were kept long enough for undo; all of these if the disk is full.
 fn maintain(shared: &CaptureState, is_full: bool) -> Result<()> {
     for name in shared.database.tables()? {
-        let changing = shared.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let changes = shared.table_changes.lock().unwrap_or_else(PoisonError::into_inner);
         shared.check()?;
         let table = shared.database.table(&name)?;
         let retention = match table.stored() {
@@ -188,7 +188,7 @@ fn maintain(shared: &CaptureState, is_full: bool) -> Result<()> {
         }
         publish(shared, &table)?;
         shared.settled(table.forget(is_full))?;
-        drop(changing);
+        drop(changes);
         move_to_tiers(shared, &table)?;
     }
     Ok(())
@@ -226,7 +226,7 @@ fn move_to_tiers(shared: &CaptureState, table: &Table) -> Result<()> {
             tracing::warn!(table = %table.name(), %error, "dates that are to move to the object store stay for now");
             break;
         }
-        let _changing = shared.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _changes = shared.table_changes.lock().unwrap_or_else(PoisonError::into_inner);
         shared.check()?;
         let options = CompactOptions { date: Some(date), memory_bytes: COMPACT_BYTES, ..CompactOptions::default() };
         let moved = table.compact(&options, &mut |_| std::ops::ControlFlow::Continue(()));
@@ -290,7 +290,7 @@ pub(crate) fn roll_table(shared: &CaptureState, live: &LiveTable, today: i32) ->
     if shared.disk.is_refusing() {
         return Err(shared.disk.error());
     }
-    let _changing = shared.changing.lock().unwrap_or_else(PoisonError::into_inner);
+    let _changes = shared.table_changes.lock().unwrap_or_else(PoisonError::into_inner);
     shared.check()?;
     if live.is_retired() {
         return Ok(report);
@@ -594,8 +594,8 @@ mod tests {
         "#;
         let (capture, clock) = with(toml::from_str(text).unwrap());
         let columns = vec![ColumnSpec::new("time", ColumnType::Timestamp), ColumnSpec::new("n", ColumnType::Int64)];
-        let wished = TableSpec::new("w", columns, "time", None).with_time_zone("Europe/Zurich");
-        for (table, spec) in [("t", None), ("u", None), ("w", Some(wished))] {
+        let spec_in_zurich = TableSpec::new("w", columns, "time", None).with_time_zone("Europe/Zurich");
+        for (table, spec) in [("t", None), ("u", None), ("w", Some(spec_in_zurich))] {
             capture.append(Append { table: table.to_owned(), spec, ..row(NOON) }).unwrap();
         }
         let zone = |table: &str| capture.spec(table).unwrap().unwrap().time_zone.clone();

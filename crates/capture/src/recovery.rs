@@ -157,9 +157,9 @@ fn follow_columns(live: &LiveTable, of_rows: &TableSpec) -> Result<()> {
         live.refresh_spec()?;
     }
     let spec = live.spec();
-    let lacked: Vec<_> = of_rows.columns.iter().filter(|column| !has_name(&spec, &column.name)).cloned().collect();
-    if !lacked.is_empty() {
-        live.table().add_columns(lacked)?;
+    let missing: Vec<_> = of_rows.columns.iter().filter(|column| !has_name(&spec, &column.name)).cloned().collect();
+    if !missing.is_empty() {
+        live.table().add_columns(missing)?;
         live.refresh_spec()?;
     }
     Ok(())

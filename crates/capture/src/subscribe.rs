@@ -151,13 +151,13 @@ impl Capture {
 impl Subscriber {
     fn begin(capture: &Capture, subscribers: &Subscribers, request: SubscribeRequest) -> Result<Subscriber> {
         // The table keeps its name until it is known who subscribes to it.
-        let naming = capture.shared.naming.read().unwrap_or_else(PoisonError::into_inner);
+        let names = capture.shared.table_names.read().unwrap_or_else(PoisonError::into_inner);
         let spec = capture.spec(&request.table)?.ok_or_else(|| Error::NoSuchTable { table: request.table.clone() })?;
         let filter = SubscriptionFilter::new(&spec, request.symbols.as_deref(), request.columns.as_deref())?;
         let bytes_max = request.queue_bytes_max.max(1 << 16);
         let queue = Arc::new(SubscriberQueue::new(bytes_max));
         subscribers.register(&spec.name, &queue);
-        drop(naming);
+        drop(names);
         let (capture, table, before) = (capture.clone(), Arc::from(spec.name.as_str()), CatchUpSource::Nothing);
         let mut subscriber = Subscriber { capture, queue, request, table, filter, last: 0, before };
         match subscriber.request.from {

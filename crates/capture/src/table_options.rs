@@ -39,8 +39,8 @@ impl TableOptions {
     /// As [`TableOptions::table`], and for columns that a table can't hold.
     pub fn table_for(&self, name: &str, rows: &RecordBatch) -> Result<TableSpec> {
         let column = |field: &arrow::datatypes::FieldRef| -> Result<ColumnSpec> {
-            let wished = self.types.iter().find(|(column, _)| column.eq_ignore_ascii_case(field.name()));
-            let column_type = wished
+            let option = self.types.iter().find(|(column, _)| column.eq_ignore_ascii_case(field.name()));
+            let column_type = option
                 .map(|(_, column_type)| column_type.clone())
                 .or_else(|| ColumnType::from_arrow(field.data_type()));
             let column_type = column_type.ok_or_else(|| {
@@ -121,15 +121,15 @@ impl TableOptions {
     /// # Errors
     /// [`Error::Rejected`] that names what is otherwise.
     pub fn check(&self, spec: &TableSpec) -> Result<()> {
-        let otherwise = |what: &str, is: &str, wished: &str| {
-            Err(Error::rejected(&spec.name, format!("its {what} is {is:?}, not {wished:?}")))
+        let otherwise = |what: &str, is: &str, expected: &str| {
+            Err(Error::rejected(&spec.name, format!("its {what} is {is:?}, not {expected:?}")))
         };
         if let Some(time) = self.time.as_deref().filter(|time| !time.eq_ignore_ascii_case(&spec.time)) {
             return otherwise("time column", &spec.time, time);
         }
         let symbol = spec.symbol.as_deref().unwrap_or_default();
-        if let Some(wished) = self.symbol.as_deref().filter(|wished| !wished.eq_ignore_ascii_case(symbol)) {
-            return otherwise("symbol column", symbol, wished);
+        if let Some(expected) = self.symbol.as_deref().filter(|expected| !expected.eq_ignore_ascii_case(symbol)) {
+            return otherwise("symbol column", symbol, expected);
         }
         if let Some(zone) = self.time_zone.as_deref().filter(|zone| *zone != spec.time_zone) {
             return otherwise("time zone", &spec.time_zone, zone);
@@ -137,10 +137,10 @@ impl TableOptions {
         if let Some(start) = self.day_start.filter(|start| *start != spec.day_start) {
             return otherwise("start of a day", &spec.day_start.to_string(), &start.to_string());
         }
-        for (column, wished) in &self.types {
+        for (column, expected) in &self.types {
             let column_type = spec.position(column).map(|place| &spec.columns[place].column_type);
-            if let Some(column_type) = column_type.filter(|column_type| *column_type != wished) {
-                return otherwise(&format!("column {column:?}"), &column_type.to_string(), &wished.to_string());
+            if let Some(column_type) = column_type.filter(|column_type| *column_type != expected) {
+                return otherwise(&format!("column {column:?}"), &column_type.to_string(), &expected.to_string());
             }
         }
         Ok(())

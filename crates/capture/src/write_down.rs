@@ -60,7 +60,7 @@ pub(crate) fn write_down(shared: &CaptureState, live: &LiveTable, how: WriteDown
 }
 
 fn write_down_once(shared: &CaptureState, live: &LiveTable, how: WriteDownScope) -> Result<WriteDownReport> {
-    let _changing = shared.changing.lock().unwrap_or_else(PoisonError::into_inner);
+    let _changes = shared.table_changes.lock().unwrap_or_else(PoisonError::into_inner);
     // If it is unknown whether a commit reached the disk, both states stay as they are.
     shared.check()?;
     if live.is_retired() {

@@ -355,7 +355,7 @@ impl ReplicaWriter {
     ///
     /// # Errors
     /// Those of reading.
-    pub fn known_bytes(&self, head: &TableHead) -> Result<u64> {
+    pub fn stored_bytes(&self, head: &TableHead) -> Result<u64> {
         let own = self.own_head(&head.folder)?;
         Ok(own.filter(|own| own.log == head.log && own.length <= head.length).map_or(0, |own| own.length))
     }

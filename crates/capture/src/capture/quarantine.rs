@@ -39,18 +39,18 @@ impl Capture {
         if table.columns == quarantine.columns && may_fit(&table, quarantine) {
             return Ok(true);
         }
-        let _changing = self.shared.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _changes = self.shared.table_changes.lock().unwrap_or_else(PoisonError::into_inner);
         live.refresh_spec()?;
         let table = live.spec();
         if !may_fit(&table, quarantine) {
             return Ok(false);
         }
-        let lacked = quarantine.columns.iter().filter(|column| table.position(&column.name).is_none());
+        let missing = quarantine.columns.iter().filter(|column| table.position(&column.name).is_none());
         // Without former names: the quarantine may have a column of one of them.
-        let lacked: Vec<ColumnSpec> =
-            lacked.map(|column| ColumnSpec::new(&column.name, column.column_type.clone())).collect();
-        if !lacked.is_empty() {
-            self.shared.settled(live.table().add_columns(lacked))?;
+        let missing: Vec<ColumnSpec> =
+            missing.map(|column| ColumnSpec::new(&column.name, column.column_type.clone())).collect();
+        if !missing.is_empty() {
+            self.shared.settled(live.table().add_columns(missing))?;
             live.refresh_spec()?;
         }
         Ok(true)

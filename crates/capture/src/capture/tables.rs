@@ -26,9 +26,9 @@ impl Capture {
         let made = plans.iter().filter(|(_, plan)| matches!(plan.table, TableTarget::New(_))).count();
         shared.check_new_tables(&appends[0].table, made)?;
         let widened = plans.iter().filter(|(_, plan)| matches!(plan.table, TableTarget::Existing(_)));
-        shared.check_new_columns(&appends[0].table, widened.map(|(_, plan)| plan.lacked).sum())?;
+        shared.check_new_columns(&appends[0].table, widened.map(|(_, plan)| plan.missing).sum())?;
         // A refused message must make neither a table nor a column.
-        if plans.iter().any(|(_, plan)| plan.lacked > 0) {
+        if plans.iter().any(|(_, plan)| plan.missing > 0) {
             plans.iter().try_for_each(|(of_table, plan)| self.refuse_unfit(of_table, plan))?;
         }
         let mut live_tables = Vec::with_capacity(appends.len());
@@ -37,7 +37,7 @@ impl Capture {
                 TableTarget::Existing(live) => live,
                 TableTarget::New(spec) => self.create(&shared.calendars.of(&spec.name).placed(spec))?,
             };
-            if plan.lacked > 0 {
+            if plan.missing > 0 {
                 self.widen(&live, of_table)?;
             }
             live_tables.extend(of_table.iter().map(|_| Arc::clone(&live)));
@@ -60,12 +60,12 @@ impl Capture {
                     "it is a reference table, whose rows are inserted by statements and not captured".to_owned();
                 return Err(Error::rejected(&spec.name, reason));
             }
-            let lacked = lacked(&spec, appends)?.len();
-            if lacked > 0 {
-                shared.check_columns(&spec.name, spec.columns.len() + lacked)?;
+            let missing = missing_columns(&spec, appends)?.len();
+            if missing > 0 {
+                shared.check_columns(&spec.name, spec.columns.len() + missing)?;
             }
             shared.dedupe.check_existing(&spec)?;
-            return Ok(TablePlan { table: TableTarget::Existing(live), lacked });
+            return Ok(TablePlan { table: TableTarget::Existing(live), missing });
         }
         if !shared.settings.create_tables || first.must_exist {
             return Err(Error::NoSuchTable { table: first.table.clone() });
@@ -76,12 +76,12 @@ impl Capture {
             Some(spec) => spec.clone(),
             None => TableOptions::default().table_for(&first.table, &first.rows)?,
         };
-        let lacked = lacked(&spec, appends)?;
-        spec.columns.extend(lacked);
+        let missing = missing_columns(&spec, appends)?;
+        spec.columns.extend(missing);
         shared.check_columns(&spec.name, spec.columns.len())?;
         shared.dedupe.check(&spec)?;
         // Somebody else may make it meanwhile, with other columns.
-        Ok(TablePlan { table: TableTarget::New(spec), lacked: usize::MAX })
+        Ok(TablePlan { table: TableTarget::New(spec), missing: usize::MAX })
     }
 
     /// Refuses rows that don't fit the table, the columns that they add included.
@@ -89,8 +89,8 @@ impl Capture {
         let spec = match &plan.table {
             TableTarget::Existing(live) => {
                 let mut spec = TableSpec::clone(&live.spec());
-                let lacked = lacked(&spec, appends)?;
-                spec.columns.extend(lacked);
+                let missing = missing_columns(&spec, appends)?;
+                spec.columns.extend(missing);
                 spec
             }
             TableTarget::New(spec) => spec.clone(),
@@ -103,14 +103,14 @@ impl Capture {
 
     /// Gives a table the columns of rows that it lacks.
     fn widen(&self, live: &Arc<LiveTable>, appends: &[Append]) -> Result<()> {
-        if lacked(&live.spec(), appends)?.is_empty() {
+        if missing_columns(&live.spec(), appends)?.is_empty() {
             return Ok(());
         }
         let shared = &self.shared;
-        let _changing = shared.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _changes = shared.table_changes.lock().unwrap_or_else(PoisonError::into_inner);
         live.refresh_spec()?;
         let spec = live.spec();
-        let new = lacked(&spec, appends)?;
+        let new = missing_columns(&spec, appends)?;
         if !new.is_empty() {
             shared.check_columns(&spec.name, spec.columns.len() + new.len())?;
             shared.settled(live.table().add_columns(new))?;
@@ -150,28 +150,28 @@ impl Capture {
     }
 
     pub(super) fn create(&self, spec: &TableSpec) -> Result<Arc<LiveTable>> {
-        let _changing = self.shared.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _changes = self.shared.table_changes.lock().unwrap_or_else(PoisonError::into_inner);
         self.shared.settled(create_table(&self.shared.database, spec))?;
         self.live(&spec.name)?.ok_or(Error::Closed)
     }
 }
 
 /// Columns of rows that a table lacks, each once.
-fn lacked(spec: &TableSpec, appends: &[Append]) -> Result<Vec<ColumnSpec>> {
+fn missing_columns(spec: &TableSpec, appends: &[Append]) -> Result<Vec<ColumnSpec>> {
     let mut names = HashSet::new();
-    let mut lacked = Vec::new();
+    let mut missing = Vec::new();
     for append in appends {
         let new = new_columns(spec, &append.rows)?;
-        lacked.extend(new.into_iter().filter(|column| names.insert(column.name.to_ascii_lowercase())));
+        missing.extend(new.into_iter().filter(|column| names.insert(column.name.to_ascii_lowercase())));
     }
-    Ok(lacked)
+    Ok(missing)
 }
 
 /// The changes that a table needs before it takes rows.
 struct TablePlan {
     table: TableTarget,
     /// Columns that it lacks.
-    lacked: usize,
+    missing: usize,
 }
 
 /// An existing table, or one to create.

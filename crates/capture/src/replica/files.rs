@@ -68,7 +68,7 @@ impl Replica {
             self.installed().insert(head.folder.clone(), head.clone());
             return Ok(None);
         }
-        let from = self.writer.known_bytes(head)?;
+        let from = self.writer.stored_bytes(head)?;
         let mut commit = self.writer.commit(head, from, &self.log_of(head, from)?)?;
         if commit.is_none() {
             tracing::warn!(table = %head.folder, "what this copy has of the table isn't a beginning of the leader's: it is fetched anew");
