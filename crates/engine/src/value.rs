@@ -21,7 +21,7 @@ impl Value {
     /// The values as an array of `rows` rows.
     ///
     /// # Errors
-    /// [`Error::Arrow`].
+    /// [`Error::Arrow`](crate::Error::Arrow).
     pub fn into_array(self, rows: usize) -> Result<ArrayRef> {
         match self {
             Value::Array(array) => Ok(array),

@@ -5,7 +5,7 @@
 //! - An [`ObjectTier`] is a store as a database uses it: it retries transient failures, and caches blocks up to a
 //!   limit.
 //! - Bytes are used only after a check against the checksums of the segment's index, which stays on the local disk.
-//! - One database writes to a URL: the one whose mark was put there first ([`owner`]).
+//! - One database writes to a URL: the one whose mark was put there first (`owner.rs`).
 //!
 //! Reasons: docs/adr/0072-cold-dates-are-objects.md. Names of objects: docs/format/objects.md.
 

@@ -118,7 +118,7 @@ impl<'a> ColumnReader<'a> {
     /// A range of rows, cut to those there are. A column that is younger than the segment is null.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] where the bytes are not what was written.
+    /// [`Error::Corrupt`](crate::Error::Corrupt) where the bytes are not what was written.
     pub fn read(&self, rows: Range<usize>) -> Result<ArrayRef> {
         let rows = rows.start.min(self.rows)..rows.end.clamp(rows.start.min(self.rows), self.rows);
         let stored = match &self.source {

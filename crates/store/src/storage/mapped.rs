@@ -57,7 +57,7 @@ impl MappedBytes {
         &self.bytes
     }
 
-    /// Requests some bytes from the system in one go, without waiting, at most the first [`HINT_BYTES_MAX`]. Otherwise
+    /// Requests some bytes from the system in one go, without waiting, at most the first `HINT_BYTES_MAX`. Otherwise
     /// they are read on first touch, in small pieces, each of which blocks. Costs a few microseconds, so it is for
     /// ranges that are probably not cached.
     pub fn read_ahead(&self, range: Range<usize>) {
