@@ -27,7 +27,7 @@ class LongServer:
         self.folder, self.database = folder, folder / "db"
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "server.toml").write_text(config)
-        self.addresses = {"http": "127.0.0.1:0", "flight": "127.0.0.1:0", "line": "127.0.0.1:0"}
+        self.addresses = dict.fromkeys(("http", "flight", "line", "postgres"), "127.0.0.1:0")
         self.process: subprocess.Popen | None = None
         self.start_seconds = 0.0
 

@@ -61,6 +61,7 @@ def seeded(module: str, test: str, seed: str, inputs: str, part: int, total: int
 
 CAPTURE = "splay_capture"
 SERVER = "splay_server"
+STORE = "splay_store"
 JOBS = (
     Job("kills", "kills.py", ("--kills", "{inputs}", "--seed", "{seed}", "--folder", "{long}/kills"), 25, 1_000),
     seeded("power", "any_history_with_power_cuts_keeps_what_was_acknowledged", "power", "POWER_HISTORIES", 250, 62_500),
@@ -74,6 +75,13 @@ JOBS = (
     fuzz("http", SERVER, "http::fuzz::any_request_is_answered_or_its_connection_closed", 250_000),
     fuzz("flight", SERVER, "flight::fuzz::any_messages_are_answered", 250_000),
     fuzz("websocket", SERVER, "http::fuzz::any_messages_to_a_websocket_are_answered", 250_000),
+    fuzz("postgres", SERVER, "postgres::fuzz::any_bytes_are_answered_or_their_connection_closed", 250_000),
+    fuzz("subscriptions", SERVER, "subscription_requests::tests::any_bytes_are_a_subscription_or_refused", 1_000_000),
+    fuzz("oidc-tokens", SERVER, "oidc::fuzz::tests::any_token_is_refused_or_read", 1_000_000),
+    fuzz("oidc-keys", SERVER, "oidc::fuzz::tests::any_key_is_left_out_or_read", 1_000_000),
+    fuzz("oidc-claims", SERVER, "oidc::fuzz::tests::any_claims_are_refused_or_read", 1_000_000),
+    fuzz("dense", STORE, "segment::dense::fuzz::tests::any_bytes_are_refused_or_are_numbers", 1_000_000),
+    fuzz("sealed", STORE, "encryption::fuzz::tests::any_bytes_are_refused_or_are_what_was_sealed", 1_000_000),
     properties("fuzz-text", CAPTURE, "text::tests::any_bytes_are_read_or_refused", 1_000_000, 10_000_000),
     properties("fuzz-import", "splay_import", "tests::hostile::any_bytes_are_read_or_refused", 10_000, 1_000_000),
     Job(

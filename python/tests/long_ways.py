@@ -18,14 +18,16 @@ import urllib.parse
 
 import adbc_driver_flightsql.dbapi as adbc
 import adbc_driver_manager
+import numpy as np
+import psycopg
 import pyarrow as pa
 import pyarrow.flight as flight
-from long_rows import TABLES, Shape, arrow_stream, csv, line_protocol, ndjson, record_batch
+from long_rows import COLUMNS, TABLES, Shape, arrow_stream, csv, line_protocol, ndjson, record_batch, texts
 
 ANSWER_SECONDS_MAX = 300
 """Test machines may be busy: nothing here depends on how long an answer takes."""
 
-Broken = (OSError, http.client.HTTPException, pa.ArrowException, adbc_driver_manager.Error)
+Broken = (OSError, http.client.HTTPException, pa.ArrowException, adbc_driver_manager.Error, psycopg.OperationalError)
 """How clients say that the server has gone."""
 
 
@@ -345,7 +347,56 @@ class FlightSqlIngest(Way):
             self.connection = None
 
 
-WAYS = (FlightPut, HttpArrow, HttpCsv, HttpJson, HttpLine, HttpLineVersion1, TcpLine, FlightSqlIngest)
+def with_written_times(columns: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The rows with times as PostgreSQL's clients write them."""
+    return columns | {"time": np.datetime_as_string(columns["time"].astype("datetime64[ns]"))}
+
+
+class Postgres(Way):
+    """By PostgreSQL's wire, which has no producers: a batch each statement."""
+
+    connection: psycopg.Connection | None = None
+
+    def send(self, number: int) -> None:
+        if self.connection is None:
+            host, _, port = self.addresses["postgres"].rpartition(":")
+            self.connection = psycopg.connect(host=host, port=int(port), user="any", dbname="any", autocommit=True)
+        try:
+            self.write(number)
+        except psycopg.errors.UndefinedTable as error:
+            # Until another way has made the table.
+            raise Unanswered(str(error)) from error
+
+    def write(self, number: int) -> None:
+        """Sends the batch by a statement of its own."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        if self.connection is not None:
+            with contextlib.suppress(*Broken):
+                self.connection.close()
+            self.connection = None
+
+
+class PostgresCopy(Postgres):
+    """`COPY ... FROM STDIN`, as CSV."""
+
+    def write(self, number: int) -> None:
+        statement = f"COPY {self.table(number)} ({', '.join(COLUMNS)}) FROM STDIN (FORMAT csv, HEADER)"
+        with self.connection.cursor() as cursor, cursor.copy(statement) as copy:
+            copy.write(csv(with_written_times(self.shape.columns(self.way, number))))
+
+
+class PostgresInsert(Postgres):
+    """`INSERT ... VALUES` with the rows in its text."""
+
+    def write(self, number: int) -> None:
+        rows = texts(with_written_times(self.shape.columns(self.way, number)))
+        values = ", ".join(f"('{row[0]}', '{row[1]}', {', '.join(map(str, row[2:]))})" for row in rows)
+        self.connection.execute(f"INSERT INTO {self.table(number)} ({', '.join(COLUMNS)}) VALUES {values}")
+
+
+WAYS = (FlightPut, HttpArrow, HttpCsv, HttpJson, HttpLine, HttpLineVersion1, TcpLine, FlightSqlIngest, PostgresCopy, PostgresInsert)
 
 
 def all_ways(shape: Shape, addresses: dict[str, str], a_second: float = 0) -> list[Way]:
