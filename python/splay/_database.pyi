@@ -350,7 +350,7 @@ class Database:
         files: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
         *,
         recipe: str | os.PathLike[str] | None = None,
-        format: Literal["csv", "tsv", "psv", "json", "parquet", "arrow", "dbn"] | None = None,
+        format: Literal["csv", "tsv", "psv", "json", "parquet", "arrow", "dbn", "itch"] | None = None,
         header: bool | None = None,
         types: Mapping[str, str] | None = None,
         time: str | None = None,

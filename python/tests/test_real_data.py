@@ -1,9 +1,10 @@
-"""Real trades through a recipe agree with pandas over the raw files.
+"""Real trades through a recipe agree with pandas over the raw files, and an ITCH file with its specification.
 
-The files are those of LEAN's repository, in the folder that SPLAY_REAL_DATA names, or in ../shared/data beside the
+The trades are those of LEAN's repository, the messages those of RITCH, in the folder that SPLAY_REAL_DATA names, or in ../shared/data beside the
 repository.
 """
 
+import gzip
 import os
 import pathlib
 import re
@@ -11,6 +12,8 @@ import zipfile
 
 import pandas as pd
 import pytest
+
+import splay
 
 DATA = pathlib.Path(os.environ.get("SPLAY_REAL_DATA", pathlib.Path(__file__).resolve().parents[3] / "shared" / "data"))
 TICKS = DATA / "lean" / "equity" / "usa" / "tick"
@@ -69,3 +72,47 @@ def test_trades_by_frame_are_the_trades_by_file(db, zips):
     by_file = db.sql(statement.format("by_file")).to_pandas()
     by_frame = db.sql(statement.format("by_frame")).to_pandas()
     pd.testing.assert_frame_equal(by_file, by_frame, check_dtype=False, check_categorical=False)
+
+
+def test_an_itch_file_is_a_table_and_is_read_in_place(db):
+    source = DATA / "ritch_itch50" / "ex20101224.TEST_ITCH_50.gz"
+    if not source.exists():
+        pytest.skip(f"the real data is absent: no {source}; set SPLAY_REAL_DATA to the folder that holds ritch_itch50/")
+    db.load("orders", str(source))
+    counts = "select message, count(*) as n, sum(shares) as shares from {} group by message order by message"
+    stored = db.sql(counts.format("orders")).fetchall()
+    assert [(message, n) for message, n, _ in stored] == [("A", 4997), ("D", 1745), ("E", 198), ("F", 3), ("P", 5000), ("U", 12), ("X", 45)]
+    assert db.sql(counts.format(f"'{source}'")).fetchall() == stored
+    assert splay.scan(str(source)).filter(symbol="BOB").shape[0] == 5163
+    # Every execution has the price of its order.
+    priced = """select count(*), sum(e.shares), sum(o.price * e.shares) from orders e join orders o
+        on o.symbol = e.symbol and coalesce(o.new_order_id, o.order_id) = e.order_id
+        where e.message = 'E' and o.message in ('A', 'F', 'U')"""
+    executed, shares, value = db.sql(priced).fetchall()[0]
+    assert executed == 198 and shares == {message: shares for message, _, shares in stored}["E"]
+    assert value == pytest.approx(execution_value(source))
+
+
+def number(message: bytes, place: int, size: int) -> int:
+    return int.from_bytes(message[place : place + size], "big")
+
+
+def execution_value(source: pathlib.Path) -> float:
+    """Shares of all executions times the prices of their orders, by the specification alone."""
+    sizes = {"S": 12, "R": 39, "H": 25, "A": 36, "F": 40, "E": 31, "X": 23, "D": 19, "U": 35, "P": 44}
+    prices: dict[int, int] = {}
+    executions: list[tuple[int, int]] = []
+    place = 0
+    data = gzip.decompress(source.read_bytes())
+    while place < len(data):
+        kind = chr(data[place + 2])
+        message = data[place + 2 : place + 2 + sizes[kind]]
+        place += 2 + sizes[kind]
+        if kind in "AF":
+            prices[number(message, 11, 8)] = number(message, 32, 4)
+        elif kind == "U":
+            prices[number(message, 19, 8)] = number(message, 31, 4)
+        elif kind == "E":
+            executions.append((number(message, 11, 8), number(message, 19, 4)))
+    # The sample is no consistent market: some orders come after their executions.
+    return sum(prices[order] * shares for order, shares in executions) / 10_000

@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::exact::natural_type;
 use crate::format::{DetectedFormat, FileBatches, guarded, guarded_batches};
 use crate::input::InputFile;
-use crate::{columnar, dbn};
+use crate::{columnar, dbn, itch};
 
 /// The columns of a binary file as it would be a table by itself, and its time column when the format has one. Columns that `type_setting` gives a
 /// type have that one.
@@ -18,6 +18,7 @@ pub(crate) fn natural_columns(
 ) -> Result<(Vec<ColumnSpec>, Option<String>)> {
     match kind {
         DetectedFormat::Dbn => guarded(file, || dbn::columns(file)),
+        DetectedFormat::Itch => itch::columns(file),
         DetectedFormat::Parquet | DetectedFormat::Arrow => {
             let schema = guarded(file, || columnar::schema(file, kind))?;
             let columns = schema.fields().iter().map(|field| {
@@ -47,6 +48,7 @@ fn no_type(file: &InputFile, field: &Field) -> Error {
 pub(crate) fn batches(file: &InputFile, kind: DetectedFormat) -> Result<FileBatches> {
     let batches = guarded(file, || match kind {
         DetectedFormat::Dbn => dbn::batches(file),
+        DetectedFormat::Itch => itch::batches(file),
         _ => columnar::batches(file, kind),
     })?;
     Ok(guarded_batches(file, batches))

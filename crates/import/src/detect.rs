@@ -8,6 +8,7 @@ use crate::decompress::DecompressedStream;
 use crate::error::{Error, Result};
 use crate::format::{DetectedFormat, Format};
 use crate::input::InputFile;
+use crate::itch;
 use crate::json;
 use crate::settings::ImportSettings;
 use crate::sniff;
@@ -50,6 +51,7 @@ fn detect_format(file: &InputFile, settings: &ImportSettings) -> Result<Detected
         Some(Format::Parquet) => return Ok(DetectedFormat::Parquet),
         Some(Format::Arrow) => return Ok(DetectedFormat::Arrow),
         Some(Format::Dbn) => return Ok(DetectedFormat::Dbn),
+        Some(Format::Itch) => return Ok(DetectedFormat::Itch),
         Some(Format::Json) => return Ok(DetectedFormat::Json),
         None => {}
     }
@@ -67,6 +69,9 @@ fn detect_format(file: &InputFile, settings: &ImportSettings) -> Result<Detected
     if head.starts_with(b"DBN") && head.get(3).is_some_and(|v| *v < b' ') || named(&[".dbn"]) {
         return Ok(DetectedFormat::Dbn);
     }
+    if itch::is_itch(&head) {
+        return Ok(DetectedFormat::Itch);
+    }
     if named(&[".json", ".jsonl", ".ndjson"]) || !named(&[".csv", ".tsv", ".psv"]) && json::looks_like_json(&head) {
         return Ok(DetectedFormat::Json);
     }
@@ -81,7 +86,7 @@ fn detect_format(file: &InputFile, settings: &ImportSettings) -> Result<Detected
         return Ok(DetectedFormat::Text(b'|'));
     }
     if head.contains(&0) && !is_utf16(&head) && !named(&[".csv", ".txt"]) {
-        let reason = "is of no format that is read: there are csv, tsv, psv, json, parquet, arrow and dbn, each also compressed by gzip or \
+        let reason = "is of no format that is read: there are csv, tsv, psv, json, parquet, arrow, dbn and itch, each also compressed by gzip or \
                       zstd, and zip files of these; --format names one for a file that has it";
         return Err(Error::unsupported(&file.name, reason));
     }

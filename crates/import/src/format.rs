@@ -21,6 +21,8 @@ pub enum Format {
     Arrow,
     /// Databento Binary Encoding, versions 1 to 3.
     Dbn,
+    /// Nasdaq TotalView-ITCH 5.0.
+    Itch,
     /// JSON: an object on each line, or an array of objects.
     Json,
 }
@@ -36,8 +38,13 @@ impl std::str::FromStr for Format {
             "parquet" => Format::Parquet,
             "arrow" => Format::Arrow,
             "dbn" => Format::Dbn,
+            "itch" => Format::Itch,
             "json" => Format::Json,
-            _ => return Err(format!("{text:?} is not a format; there are csv, tsv, psv, json, parquet, arrow, dbn")),
+            _ => {
+                return Err(format!(
+                    "{text:?} is not a format; there are csv, tsv, psv, json, parquet, arrow, dbn, itch"
+                ));
+            }
         })
     }
 }
@@ -50,6 +57,7 @@ pub(crate) enum DetectedFormat {
     Parquet,
     Arrow,
     Dbn,
+    Itch,
 }
 
 /// Batches of a binary file, each with the share of the file read so far (0 to 1).

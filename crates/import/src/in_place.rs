@@ -26,7 +26,6 @@ use crate::plan::{Import, ReaderKind, text_columns};
 use crate::report::Block;
 use crate::settings::{ImportSettings, OnError};
 use crate::shared_file::SharedFile;
-use crate::text_file_format::TextFileFormat;
 
 /// Bytes of a file for each row, where nothing else is known.
 const ROW_BYTES: u64 = 32;
@@ -64,8 +63,8 @@ enum FilesForm {
     Parquet(Vec<(SharedFile, ArrowReaderMetadata)>),
     /// Each file; `None` in the place of one that is a stream.
     Arrow(Vec<(SharedFile, Option<FileReader<SharedFile>>)>),
-    /// Formats that are parsed: the columns, and the form of texts.
-    Parsed { spec: TableSpec, format: Option<TextFileFormat> },
+    /// Formats that are parsed: the columns, and how rows are read.
+    Parsed { spec: TableSpec, reading: ReaderKind },
 }
 
 /// How a reading ended before its end.
@@ -104,14 +103,14 @@ impl OpenedFiles {
                 };
                 (schema, FilesForm::Arrow(readers))
             }
-            DetectedFormat::Dbn => {
+            DetectedFormat::Dbn | DetectedFormat::Itch => {
                 let (columns, time) = natural_columns(first, kind, &|_| None)?;
                 let spec = TableSpec::new("files", columns, time.unwrap_or_default(), None);
-                (spec.arrow(), FilesForm::Parsed { spec, format: None })
+                (spec.arrow(), FilesForm::Parsed { spec, reading: ReaderKind::Binary(kind) })
             }
             DetectedFormat::Text(_) | DetectedFormat::Json => {
                 let (spec, format) = text_columns(&files, kind, settings)?;
-                (spec.arrow(), FilesForm::Parsed { spec, format: Some(format) })
+                (spec.arrow(), FilesForm::Parsed { spec, reading: ReaderKind::Text(format) })
             }
         };
         let schema = Arc::new(Schema::new(schema.fields().clone()));
@@ -188,13 +187,13 @@ impl OpenedFiles {
         &self,
         file: usize,
         spec: &TableSpec,
-        format: Option<&TextFileFormat>,
+        reading: &ReaderKind,
         schema: &SchemaRef,
         sink: &mut dyn FnMut(RecordBatch) -> bool,
     ) -> Result<()> {
         let mut spec = spec.clone();
-        let reading = match format {
-            Some(format) => {
+        let reading = match reading {
+            ReaderKind::Text(format) => {
                 let mut format = format.clone();
                 // Rows are counted by a column, if none is asked for.
                 let counted = spec.columns.first().filter(|_| schema.fields().is_empty()).map(|one| one.name.clone());
@@ -205,7 +204,7 @@ impl OpenedFiles {
                 spec.columns.retain(|column| is_selected(&column.name));
                 ReaderKind::Text(format)
             }
-            None => ReaderKind::Binary(DetectedFormat::Dbn),
+            ReaderKind::Binary(kind) => ReaderKind::Binary(*kind),
         };
         let files = vec![self.files[file].clone()];
         let import = Import::of(spec, files, reading, (OnError::Stop, self.threads));
@@ -341,7 +340,7 @@ impl FilesInPlace for OpenedFiles {
         Ok(match &self.form {
             FilesForm::Parquet(metadata) => self.read_parquet(part, &metadata[part.file], &schema, batch_rows, sink),
             FilesForm::Arrow(files) => self.read_arrow(part, files[part.file].1.as_ref(), &schema, sink),
-            FilesForm::Parsed { spec, format } => self.read_parsed(part.file, spec, format.as_ref(), &schema, sink),
+            FilesForm::Parsed { spec, reading } => self.read_parsed(part.file, spec, reading, &schema, sink),
         }?)
     }
 }

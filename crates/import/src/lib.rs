@@ -1,4 +1,4 @@
-//! Readers for market-data files: CSV and its kin, JSON, Parquet, Arrow IPC and DBN, plain or compressed, and the recipes that
+//! Readers for market-data files: CSV and its kin, JSON, Parquet, Arrow IPC, DBN and ITCH, plain or compressed, and the recipes that
 //! describe vendors' files.
 //!
 //! The crate turns files into [`RecordBatch`](arrow::array::RecordBatch)es of a table's exact Arrow schema, in input
@@ -44,6 +44,7 @@ mod fit;
 mod format;
 mod in_place;
 mod input;
+mod itch;
 mod json;
 mod load;
 mod name_template;

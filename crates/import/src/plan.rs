@@ -706,7 +706,7 @@ fn plan_binary(
         ("date_formats", !settings.date_formats.is_empty()),
         ("numbers", settings.numbers.is_some()),
         ("null", !settings.null_texts.is_empty()),
-        ("zone", settings.zone.is_some() && kind == DetectedFormat::Dbn),
+        ("zone", settings.zone.is_some() && matches!(kind, DetectedFormat::Dbn | DetectedFormat::Itch)),
     ] {
         if is_set {
             let reason = format!("{} needs none: its values have types", first.name);
@@ -766,8 +766,12 @@ fn plan_binary(
         let column = columns.iter_mut().find(|c| same_name(&c.name, name)).ok_or_else(|| no_column(role, name))?;
         column.column_type = column_type;
     }
+    let time_zone = match kind {
+        DetectedFormat::Itch => settings.time_zone.as_deref().unwrap_or(crate::itch::TIME_ZONE).to_owned(),
+        _ => time_zone(settings, None),
+    };
     Ok(TableSpec::new(table, columns, time, symbol.as_deref())
-        .with_time_zone(time_zone(settings, None))
+        .with_time_zone(time_zone)
         .with_day_start(day_start(settings)))
 }
 

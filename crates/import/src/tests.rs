@@ -14,6 +14,7 @@ use crate::*;
 mod dates;
 mod delimited;
 mod hostile;
+mod itch;
 mod json;
 mod people;
 
@@ -318,7 +319,7 @@ fn files_of_other_kinds_are_named() {
     assert!(of("t.csv", &utf16).ends_with("is UTF-16 text; convert it to UTF-8"));
     assert!(of("t.dat", &utf16).ends_with("is UTF-16 text; convert it to UTF-8"));
     let unknown = of("t.bin", &[1, 0, 2, 0, 0, 0, 9]);
-    assert!(unknown.contains("there are csv, tsv, psv, json, parquet, arrow and dbn"), "{unknown}");
+    assert!(unknown.contains("there are csv, tsv, psv, json, parquet, arrow, dbn and itch"), "{unknown}");
     let recorded = of("t.txt", b"1723075200000000000 {\"stream\":\"btcusdt@trade\",\"data\":{}}\n");
     assert!(recorded.contains("splay.feeds"), "{recorded}");
     assert_eq!(

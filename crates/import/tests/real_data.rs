@@ -9,7 +9,7 @@
 use std::path::PathBuf;
 
 use arrow::array::{Array, AsArray, RecordBatch};
-use arrow::datatypes::{Float64Type, TimestampNanosecondType};
+use arrow::datatypes::{Float64Type, Int64Type, TimestampNanosecondType};
 use splay_import::{Error, Import, ImportReport, ImportSettings, Recipe, expand, plan};
 
 fn real_data() -> Option<PathBuf> {
@@ -220,6 +220,20 @@ fn dbn_files_of_every_version_and_schema_load_with_symbols() {
         loaded += u32::from(report.rows > 0);
     }
     assert!(loaded > 50, "{loaded}");
+}
+
+#[test]
+fn an_itch_file_has_its_messages_about_orders_and_trades() {
+    let Some(import) = planned("ritch_itch50/ex20101224.TEST_ITCH_50.gz", None) else { return };
+    let (mut shares, mut prices) = (0, 0.0);
+    let (report, first, last) = load(import, &mut |batch| {
+        let column = |name: &str| batch.column_by_name(name).unwrap();
+        shares += arrow::compute::sum(column("shares").as_primitive::<Int64Type>()).unwrap_or(0);
+        prices += arrow::compute::sum(column("price").as_primitive::<Float64Type>()).unwrap_or(0.0);
+    });
+    assert_eq!((report.rows, first, last), (12_000, 1_293_197_939_052_372_053, 1_293_224_397_526_823_001));
+    assert_eq!(shares, 1_464_119);
+    assert!((prices - 160_886.358_7).abs() < 1e-6, "{prices}");
 }
 
 #[test]

@@ -22,7 +22,7 @@ pub struct LoadArguments {
     /// Built-in recipe (see `splay recipes`) or path of a recipe's TOML file
     #[arg(long)]
     pub recipe: Option<String>,
-    /// Format of the files: csv, tsv, psv, json (lines or an array), parquet, arrow, dbn; default: detected by content and name
+    /// Format of the files: csv, tsv, psv, json (lines or an array), parquet, arrow, dbn, itch; default: detected by content and name
     #[arg(long)]
     pub format: Option<String>,
     /// Character between the fields of delimited text, such as ';' or tab; default: the recipe's, or detected

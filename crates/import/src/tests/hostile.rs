@@ -105,6 +105,7 @@ fn sound() -> Vec<(&'static str, Vec<u8>)> {
     for schema in [Schema::Trades, Schema::Mbo, Schema::Mbp10, Schema::Ohlcv1S] {
         files.push(("t.dbn", dbn_file(schema)));
     }
+    files.push(("01302019.itch", super::itch::sound_itch()));
     files
 }
 
@@ -128,13 +129,13 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..300), magic in 0..9usize) {
-        let magics: [&[u8]; 9] = [
+    fn any_bytes_are_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..300), magic in 0..10usize) {
+        let magics: [&[u8]; 10] = [
             b"", b"DBN\x03", b"DBN\x01\x10\0\0\0", b"PAR1", b"ARROW1\0\0", b"\xff\xff\xff\xff", b"\x1f\x8b\x08\0",
-            b"\x28\xb5\x2f\xfd", b"PK\x03\x04",
+            b"\x28\xb5\x2f\xfd", b"PK\x03\x04", b"\0\x0cS\0\0\0\0\0\0\0\0\0\x01O",
         ];
         let bytes = [magics[magic], &bytes].concat();
-        for name in ["t.csv", "t.dbn", "t.parquet", "t.arrow", "t.csv.gz", "t.csv.zst", "t.zip", "t"] {
+        for name in ["t.csv", "t.dbn", "t.parquet", "t.arrow", "t.csv.gz", "t.csv.zst", "t.zip", "t", "01302019.itch"] {
             drop(load_bytes(name, &bytes, ImportSettings::default()));
         }
     }
