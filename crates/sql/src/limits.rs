@@ -46,13 +46,13 @@ pub const COMPUTED_ITEMS_MAX: usize = 1_000;
 /// Tables and sub-queries that a statement names, each as often as it is planned, and queries that it combines.
 pub const RELATIONS_MAX: usize = 500;
 
-/// Nodes of the plan, expressions among them, each counted as often as it is reached.
+/// Nodes of the plan, expressions among them, each counted as often as it is reached, and constants by their bytes.
 pub const NODES_MAX: usize = 200_000;
 
 /// Nodes that a filter may have when it is moved below a projection and grows by that. A larger one stays above it.
 const PUSHED_NODES_MAX: usize = 2_000;
 
-/// Approximate size of a node in bytes.
+/// Approximate size of a node in bytes, one of which a short constant has.
 const NODE_BYTES: usize = 128;
 
 /// Types that may stand within the type of one column: `struct(x, x) as x` doubles them.
@@ -372,12 +372,20 @@ fn count(plan: &LogicalPlan, nodes: &mut usize) -> DataFusionResult<()> {
     add(nodes, 1)?;
     check_types(plan)?;
     plan.walk_expressions(|expression| {
-        expression.apply(|_| {
-            add(nodes, 1)?;
+        expression.apply(|expression| {
+            add(nodes, weight(expression))?;
             Ok(TreeNodeRecursion::Continue)
         })
     })?;
     Ok(())
+}
+
+/// The nodes that an expression counts as, without its children: a long constant is copied with each node that has it.
+fn weight(expression: &Expr) -> usize {
+    match expression {
+        Expr::Literal(value, _) => 1 + value.size() / NODE_BYTES,
+        _ => 1,
+    }
 }
 
 fn check_types(plan: &LogicalPlan) -> DataFusionResult<()> {
@@ -413,12 +421,15 @@ fn fits(data_type: &DataType, types_allowed: &mut usize) -> bool {
 fn add(nodes: &mut usize, more: usize) -> DataFusionResult<()> {
     *nodes = nodes.saturating_add(more);
     if *nodes > NODES_MAX {
-        return Err(DataFusionError::External(Box::new(too_large("nodes in its plan", NODES_MAX))));
+        return Err(DataFusionError::External(Box::new(too_large(
+            "nodes in its plan, where a constant counts as one for each 128 bytes",
+            NODES_MAX,
+        ))));
     }
     Ok(())
 }
 
-/// Whether a filter becomes much larger below a projection, where each column is replaced by the expression that the
+/// Whether a filter, with those right below it, becomes much larger below a projection, where each column is replaced by the expression that the
 /// projection computes for it. With `below_all` all adjacent projections are considered, otherwise only the first.
 ///
 /// # Errors
@@ -426,7 +437,12 @@ fn add(nodes: &mut usize, more: usize) -> DataFusionResult<()> {
 pub(crate) fn grows_below_projection(plan: &LogicalPlan, below_all: bool) -> DataFusionResult<bool> {
     let LogicalPlan::Filter(filter) = plan else { return Ok(false) };
     let mut projections = Vec::new();
-    let mut input = filter.input.as_ref();
+    // Filters above each other are moved as one.
+    let (mut predicates, mut input) = (vec![&filter.predicate], filter.input.as_ref());
+    while let LogicalPlan::Filter(next) = input {
+        predicates.push(&next.predicate);
+        input = next.input.as_ref();
+    }
     while let LogicalPlan::Projection(projection) = input {
         projections.push(projection);
         input = projection.input.as_ref();
@@ -441,7 +457,11 @@ pub(crate) fn grows_below_projection(plan: &LogicalPlan, below_all: bool) -> Dat
         let sizes = sizes.collect::<DataFusionResult<_>>()?;
         below = Some((projection.schema.as_ref(), sizes));
     }
-    let (before, after) = (size(&filter.predicate, None)?, size(&filter.predicate, below.as_ref())?);
+    let (mut before, mut after) = (0usize, 0usize);
+    for predicate in predicates {
+        before = before.saturating_add(size(predicate, None)?);
+        after = after.saturating_add(size(predicate, below.as_ref())?);
+    }
     Ok(after > PUSHED_NODES_MAX && after / 2 > before)
 }
 
@@ -453,11 +473,9 @@ fn size(expression: &Expr, columns: Option<&(&DFSchema, Vec<usize>)>) -> DataFus
             (Expr::Column(column), Some((schema, sizes))) => {
                 schema.maybe_index_of_column(column).and_then(|position| sizes.get(position).copied())
             }
-            // A long text is copied together with its literal.
-            (Expr::Literal(value, _), _) => value.try_as_str().flatten().map(|text| 1 + text.len() / NODE_BYTES),
             _ => None,
         };
-        nodes = nodes.saturating_add(stands_for.unwrap_or(1));
+        nodes = nodes.saturating_add(stands_for.unwrap_or_else(|| weight(expression)));
         Ok(TreeNodeRecursion::Continue)
     })?;
     Ok(nodes)

@@ -189,6 +189,14 @@ impl BoundFunction {
         Ok(bytes)
     }
 
+    /// Counts a result that is a constant of the plan: one that is given while the statement is planned.
+    fn count_constant(&self, result: &ColumnarValue) -> Result<()> {
+        match (result, super::current()) {
+            (ColumnarValue::Scalar(value), Some(bounds)) => bounds.count_constant(value.size()),
+            _ => Ok(()),
+        }
+    }
+
     fn call(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         if args.number_rows <= SLICE_ROWS || !self.growth.is_slow(&args.args) {
             return self.inner.invoke_with_args(args);
@@ -226,10 +234,14 @@ impl ScalarUDFImpl for BoundFunction {
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let bytes = self.bytes(&args)?;
         if bytes < RESERVED_FROM {
-            return self.call(args);
+            let result = self.call(args)?;
+            self.count_constant(&result)?;
+            return Ok(result);
         }
         let reservation = reserve(&self.bounds.pool, self.inner.name(), bytes)?;
-        Ok(match self.call(args)? {
+        let result = self.call(args)?;
+        self.count_constant(&result)?;
+        Ok(match result {
             ColumnarValue::Array(array) => ColumnarValue::Array(hold(&array, reservation)?),
             constant => constant,
         })

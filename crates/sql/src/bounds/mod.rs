@@ -27,12 +27,12 @@ pub(crate) mod size;
 mod windows;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 use datafusion::error::{DataFusionError, Result as DataFusionResult};
-use datafusion::execution::memory_pool::MemoryPool;
+use datafusion::execution::memory_pool::{MemoryLimit, MemoryPool};
 use splay_engine::Stop;
 
 use crate::error::{Error, Result};
@@ -45,6 +45,9 @@ pub(crate) use windows::count_windows;
 /// Interval at which a thread that waits for a plan checks whether the statement was stopped.
 const LOOK_AROUND: Duration = Duration::from_millis(10);
 
+/// The share of a statement's memory that the constants of its plan may take: plans and their expressions are copied.
+const CONSTANTS_PART: usize = 4;
+
 tokio::task_local! {
     static BOUNDS: StatementBounds;
 }
@@ -54,11 +57,13 @@ tokio::task_local! {
 pub(crate) struct StatementBounds {
     pool: Arc<dyn MemoryPool>,
     is_over: Arc<AtomicBool>,
+    /// Bytes of the constants that functions have given while the statement was planned.
+    constant_bytes: Arc<AtomicUsize>,
 }
 
 impl StatementBounds {
     pub(crate) fn new(pool: Arc<dyn MemoryPool>) -> StatementBounds {
-        StatementBounds { pool, is_over: Arc::default() }
+        StatementBounds { pool, is_over: Arc::default(), constant_bytes: Arc::default() }
     }
 
     /// Runs work within these bounds.
@@ -70,6 +75,23 @@ impl StatementBounds {
     pub(crate) fn end(&self) {
         // Relaxed: it says nothing of other memory.
         self.is_over.store(true, Ordering::Relaxed);
+    }
+
+    /// Counts a constant that the plan has from now on. One call may stand in a plan many times, as each query around another doubles it.
+    ///
+    /// # Errors
+    /// `ResourcesExhausted`, once all of them take a larger share of the statement's memory than they may.
+    fn count_constant(&self, bytes: usize) -> DataFusionResult<()> {
+        // Relaxed: the number alone counts.
+        let all = self.constant_bytes.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
+        match self.pool.memory_limit() {
+            MemoryLimit::Finite(limit) if all > limit / CONSTANTS_PART => {
+                let most = limit / CONSTANTS_PART;
+                let text = format!("constants of {all} bytes stand in the plan, where they may have {most}");
+                Err(DataFusionError::ResourcesExhausted(text))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Fails when the statement is cancelled.

@@ -40,6 +40,23 @@ fn repeated_texts_are_refused_or_answered_within_the_limit() {
     assert!(matches!(run(&session, &text, Duration::from_secs(20)).result, Err(Error::Memory { .. })));
 }
 
+/// Regression: each query around it doubles a long constant, and the plan's limit counted each as one node.
+#[test]
+fn constants_that_double_are_refused_before_they_fill_the_memory() {
+    let _alone = alone();
+    let (_folder, database) = market::database(Tier::Mapped);
+    let session = session(&database);
+    for (function, queries) in
+        [("arrow_metadata(x, x)", 8), ("concat(x, x)", 12), ("x = x or x > x", 12), ("nullif(x, x)", 10)]
+    {
+        let first = "select repeat('ab', 100000) as x from tick".to_owned();
+        let text =
+            (0..queries).fold(first, |inner, _| format!("select {function} as x from ({inner}) where x is not null"));
+        let outcome = run(&session, &text, Duration::from_secs(10));
+        assert!(outcome.memory < MEMORY * 2, "{function}: {} bytes, {:?}", outcome.memory, outcome.result);
+    }
+}
+
 /// Before, a tick plan took columns of Parquet for slices of a mapped file.
 #[test]
 fn rows_of_parquet_that_have_to_be_decoded_count() {
