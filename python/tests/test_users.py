@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
+import contextlib
 import json
 import pathlib
+import socket
 import subprocess
 from collections.abc import Iterator
 
@@ -156,3 +159,97 @@ def test_no_log_keeps_a_secret(desk: Desk) -> None:
     kept = (desk.folder / "db" / "access.json").read_text()
     for secret in (*SECRETS, *desk.tokens.values()):
         assert secret not in logged and secret not in kept
+
+
+def verifier(desk: Desk, user: str, password: str) -> str:
+    """The verifier of a password as libpq makes it, by the method that the server names."""
+    with psycopg.connect(desk.address("admin", SECRETS[0])) as admin:
+        method = admin.execute("show password_encryption").fetchone()[0]
+        return admin.pgconn.encrypt_password(password.encode(), user.encode(), method.encode()).decode()
+
+
+def test_a_user_with_a_verifier_proves_the_password(desk: Desk) -> None:
+    password = "pa\u00aafe \u2168"  # Letters that SASLprep writes in another way: "paafe IX".
+    stored = verifier(desk, "eve", password)
+    assert stored.startswith("SCRAM-SHA-256$4096:")
+    desk.admin(f"create user eve password '{stored}'")
+    try:
+        with psycopg.connect(desk.address("eve", password)) as eve:
+            assert eve.execute("select current_user").fetchone() == ("eve",)
+            assert eve.pgconn.used_password
+        for wrong in ("correct horse", desk.admin("create token eve_1 for eve")[0][2], stored):
+            with pytest.raises(psycopg.OperationalError, match="password is wrong"):
+                psycopg.connect(desk.address("eve", wrong))
+        # Where passwords are sent, the same one is right.
+        for right in (password, "paafe IX"):
+            assert desk.query("select 1", authorization=basic("eve", right)) == [[1]]
+        assert desk.send("/query", b"select 1", authorization=basic("eve", stored))[0] == 401
+        # A hash is her own to change, and takes the verifier's place.
+        with psycopg.connect(desk.address("eve", password), autocommit=True) as eve:
+            eve.execute("alter user eve password 'battery staple'")
+        with psycopg.connect(desk.address("eve", "battery staple")) as eve:
+            assert eve.execute("select 1").fetchone() == (1,)
+        with pytest.raises(psycopg.OperationalError):
+            psycopg.connect(desk.address("eve", password))
+    finally:
+        desk.admin("drop user eve")
+    assert stored not in desk.logged() and "paafe" not in desk.logged()
+
+
+def test_clients_of_other_makes_prove_the_password(desk: Desk) -> None:
+    asyncpg = pytest.importorskip("asyncpg")
+    psycopg2 = pytest.importorskip("psycopg2")
+    desk.admin(f"create user eve password '{verifier(desk, 'eve', 'battery staple')}'")
+    port = int(desk.said["postgres"].rpartition(":")[2])
+
+    async def ask(password: str) -> int:
+        connection = await asyncpg.connect(host="127.0.0.1", port=port, user="eve", password=password, database="market")
+        try:
+            return await connection.fetchval("select 42")
+        finally:
+            await connection.close()
+
+    try:
+        assert asyncio.run(ask("battery staple")) == 42
+        with pytest.raises(asyncpg.InvalidPasswordError):
+            asyncio.run(ask("battery"))
+        with contextlib.closing(psycopg2.connect(desk.address("eve", "battery staple"))) as connection:
+            cursor = connection.cursor()
+            cursor.execute("select 42")
+            assert cursor.fetchone() == (42,)
+    finally:
+        desk.admin("drop user eve")
+
+
+def test_what_isnt_a_verifier_is_no_password(desk: Desk) -> None:
+    sound = verifier(desk, "eve", "battery staple")
+    for wrong in (sound.replace("$4096", "$1"), sound[:-3], sound.replace(":", "$")):
+        status, told = desk.send("/query", f"create user eve password '{wrong}'".encode(), authorization=basic("admin", SECRETS[0]))
+        assert status == 400 and b"verifier of 4,096 iterations" in told and wrong[30:].encode() not in told
+
+
+def asked_for(port: int, user: str) -> int:
+    """What a server asks a client for: 3 for the password, 10 for a proof of it."""
+    packet = (3 << 16).to_bytes(4, "big") + b"user\0" + user.encode() + b"\0\0"
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
+        connection.sendall((len(packet) + 4).to_bytes(4, "big") + packet)
+        answer = connection.recv(64)
+    return int.from_bytes(answer[5:9], "big")
+
+
+def test_who_there_is_isnt_told_where_all_have_verifiers(tmp_path: pathlib.Path, desk: Desk) -> None:
+    with Server(tmp_path / "db", "--postgres", "127.0.0.1:0") as server:
+        port = int(server.said["postgres"].rpartition(":")[2])
+        server.query(f"create user admin superuser password '{verifier(desk, 'admin', 'open sesame')}'")
+        assert [asked_for(port, user) for user in ("admin", "nobody", "")] == [10, 10, 10]
+        with pytest.raises(psycopg.OperationalError, match="password is wrong, or there is no such user"):
+            psycopg.connect(f"host=127.0.0.1 port={port} user=nobody password=x dbname=market")
+        server.query("create user ann password 'correct horse'", authorization=basic("admin", "open sesame"))
+        assert [asked_for(port, user) for user in ("admin", "ann", "nobody")] == [10, 3, 3]
+        folder = tmp_path / "db" / "access.json"
+        assert json.loads(folder.read_text())["version"] == 3
+        psycopg.connect(f"host=127.0.0.1 port={port} user=admin password='open sesame' dbname=market").close()
+    # Another start reads the file.
+    with Server(tmp_path / "db", "--postgres", "127.0.0.1:0") as server:
+        port = int(server.said["postgres"].rpartition(":")[2])
+        psycopg.connect(f"host=127.0.0.1 port={port} user=admin password='open sesame' dbname=market").close()

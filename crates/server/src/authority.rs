@@ -3,17 +3,18 @@
 //! - One that a certificate of a PEM file vouches for, if it is valid at this time and for the server's name.
 //! - One that is in the file itself, on the same conditions. `openssl req -x509` makes certificates that are those of an authority, too
 //!   (`CA:TRUE`), and webpki accepts such a one from no server; whoever names it as the authority trusts its key anyway.
+//! - The client shows a certificate of its own, if the environment names one.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{WebPkiServerVerifier, verify_server_name};
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
-use rustls::{CertificateError, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use rustls::{AlertDescription, CertificateError, DigitallySignedStruct, RootCertStore, SignatureScheme};
 use tokio_rustls::TlsConnector;
 
 use crate::error::{Error, Result};
@@ -26,6 +27,9 @@ const SYSTEM_AUTHORITIES: [&str; 5] = [
     "/etc/ssl/ca-bundle.pem",
     "/etc/ssl/cert.pem",
 ];
+
+/// The variable of the environment that names the PEM file of the client's own certificate and its key.
+const CLIENT_CERTIFICATE: &str = "SPLAY_CLIENT_CERTIFICATE";
 
 /// TLS with servers that a PEM file's certificates vouch for, by default those that the system trusts.
 ///
@@ -60,9 +64,28 @@ fn trusting(authority: &Path) -> Result<TlsConnector> {
         .with_safe_default_protocol_versions()
         .map_err(|error| wrong(error.to_string()))?
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(AuthorityVerifier { webpki, listed }))
-        .with_no_client_auth();
+        .with_custom_certificate_verifier(Arc::new(AuthorityVerifier { webpki, listed }));
+    let config = match std::env::var_os(CLIENT_CERTIFICATE).map(PathBuf::from) {
+        None => config.with_no_client_auth(),
+        Some(path) => {
+            let wrong = |reason: String| Error::Tls { path: path.clone(), reason };
+            let (chain, key) = client_certificate(&path)?;
+            config.with_client_auth_cert(chain, key).map_err(|error| wrong(error.to_string()))?
+        }
+    };
     Ok(TlsConnector::from(Arc::new(config)))
+}
+
+/// The certificate that is shown to servers that ask for one, those that lead to its root, and its key.
+fn client_certificate(path: &Path) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>)> {
+    let wrong = |reason: String| Error::Tls { path: path.to_path_buf(), reason };
+    let chain = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+    let chain = chain.map_err(|error| wrong(error.to_string()))?;
+    if chain.is_empty() {
+        return Err(wrong("it holds no certificate".to_owned()));
+    }
+    let key = PrivateKeyDer::from_pem_file(path).map_err(|error| wrong(format!("its key can't be read: {error}")))?;
+    Ok((chain, key))
 }
 
 /// As webpki verifies, and for a certificate that is both a server's and an authority's if it is listed.
@@ -129,6 +152,11 @@ pub(crate) fn handshake_fault(error: &io::Error, host: &str) -> Option<String> {
     Some(match error.get_ref()?.downcast_ref::<rustls::Error>()? {
         rustls::Error::InvalidCertificate(fault) => format!("its certificate {}", certificate_fault(fault, host)),
         rustls::Error::InvalidMessage(_) => "it doesn't speak TLS: has it an address with http://?".to_owned(),
+        rustls::Error::AlertReceived(AlertDescription::CertificateRequired) => {
+            format!(
+                "it asks for a certificate of the client: name the PEM file of one and its key in {CLIENT_CERTIFICATE}"
+            )
+        }
         other => format!("TLS with it failed: {other}"),
     })
 }

@@ -21,7 +21,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use lru::LruCache;
 use splay_sql::Session;
-use splay_store::{Access, Database, Quota, Rights, RoleLimit};
+use splay_store::{Access, Database, Quota, Rights, RoleLimit, ScramVerifier};
 
 pub(crate) use self::caller::{Caller, TableReader};
 use self::caller::{Credential, Identity, User, UserRights};
@@ -37,6 +37,8 @@ use crate::settings::{Auth, Role};
 
 /// Sessions that are kept, by rights.
 const SESSIONS_MAX: usize = 64;
+
+const WRONG_PASSWORD: &str = "the user's password is wrong, or there is no such user";
 
 /// Users whose rights are kept.
 const RIGHTS_MAX: usize = 1024;
@@ -188,6 +190,51 @@ impl Callers {
         self.note_sign_in(self.of_pair(&access, user, password).await, || Some(user.to_owned()))
     }
 
+    /// The verifier with which PostgreSQL's clients are asked to prove this user's password; `None` asks for the password, or a token.
+    ///
+    /// # Errors
+    /// [`Code::Corrupt`].
+    pub(crate) fn verifier_of(&self, user: &str) -> Outcome<Option<ScramVerifier>> {
+        let access = self.access()?;
+        let verifier = access.verifier_of(user, now(), self.0.passwords.key());
+        // Whoever isn't a user may have a token of the settings, or of the provider.
+        let takes_tokens = !self.0.tokens.are_none() || self.0.vouching.is_some();
+        Ok(verifier.filter(|_| !takes_tokens || access.role(user).is_some_and(|role| role.password.is_some())))
+    }
+
+    /// The user who has proved that he knows the password of this verifier, or has not.
+    ///
+    /// # Errors
+    /// [`Code::Unauthorized`], [`Code::Corrupt`].
+    pub(crate) fn of_proof(&self, user: &str, verifier: &ScramVerifier, is_proved: bool) -> Outcome<Caller> {
+        let access = self.access()?;
+        let role = access.role(user).filter(|role| role.may_log_in(now()));
+        let password = role.and_then(|role| role.password.as_ref());
+        let password = password.filter(|password| is_proved && password.verifier() == Some(verifier));
+        let credential = password.map(|password| Credential::Password(Arc::from(password.mark())));
+        let caller = credential.and_then(|credential| self.user(&access, user, credential));
+        let caller = caller.ok_or_else(|| {
+            tracing::warn!("a request with a wrong password was refused");
+            Problem::new(Code::Unauthorized, WRONG_PASSWORD)
+        });
+        self.note_sign_in(caller, || Some(user.to_owned()))
+    }
+
+    /// The user who has the key of this name for line protocol; in a database without users one who writes.
+    ///
+    /// # Errors
+    /// [`Code::Unauthorized`], [`Code::Corrupt`].
+    pub(crate) fn of_key(&self, name: &str) -> Outcome<Caller> {
+        let access = self.access()?;
+        let caller = match access.has_users() {
+            true => self.user(&access, name, Credential::Key),
+            false => Some(Caller::new(Identity::Token { name: Arc::from(name), roles: Arc::from([Role::Write]) })),
+        };
+        let caller =
+            caller.ok_or_else(|| Problem::new(Code::Unauthorized, "the key belongs to no user who may log in"));
+        self.note_sign_in(caller, || Some(name.to_owned()))
+    }
+
     /// Records whether the client was let in. A name that no role has isn't recorded: it may be a password in the wrong place.
     fn note_sign_in(&self, outcome: Outcome<Caller>, name_given: impl FnOnce() -> Option<String>) -> Outcome<Caller> {
         match &outcome {
@@ -213,7 +260,7 @@ impl Callers {
         }
         tracing::warn!("a request with an unknown token or a wrong password was refused");
         unauthorized(match access.has_users() {
-            true => "the user's password is wrong, or there is no such user",
+            true => WRONG_PASSWORD,
             false => "the token is not known",
         })
     }
@@ -353,9 +400,10 @@ impl Callers {
         let (role, now) = (access.role(name)?, now());
         let counts = match &proof {
             Credential::Provider(_) => false,
+            Credential::Key => role.may_log_in(now),
             Credential::Nothing => !role.superuser && role.valid_until.is_none_or(|until| now < until),
             Credential::Password(mark) => {
-                role.may_log_in(now) && role.password.as_ref().is_some_and(|password| password.mark() == &**mark)
+                role.may_log_in(now) && role.password.as_ref().is_some_and(|password| password.mark() == **mark)
             }
             Credential::Token(digest) => {
                 let is_it = |token: &&splay_store::AccessToken| {

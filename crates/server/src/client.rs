@@ -215,7 +215,12 @@ impl Fault {
                 "not as HTTP does ({error}): a server with TLS has an address with https://"
             ));
         }
-        Fault::NoAnswer(error.to_string())
+        // By TLS 1.3 the client is done with the handshake before the server refuses its certificate.
+        let source = std::error::Error::source(&error).and_then(|source| source.downcast_ref::<std::io::Error>());
+        match source.and_then(|source| handshake_fault(source, "this host")) {
+            Some(reason) => Fault::Protocol(reason),
+            None => Fault::NoAnswer(error.to_string()),
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Line protocol over TCP, as QuestDB's clients send it: lines, without answers.
 //!
+//! - With `line.keys` a client proves first that it has a key (`line_keys.rs`), and with `line.tls` it speaks TLS.
 //! - Each connection has a thread, which reads, decodes and passes rows on, so that the network's threads never
 //!   block.
 //! - The rows of one read are passed on at once, so a single line isn't delayed; under load reads grow, and so do
@@ -14,8 +15,9 @@
 //! - A sender beyond its quota isn't read until it may send again: nothing is refused.
 //! - If rows are lost nevertheless, the connection is closed, so that the client notices.
 
-use std::io::{ErrorKind, Read};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -25,18 +27,23 @@ use tokio::sync::watch;
 
 use crate::appends::class;
 use crate::audit::{Auditor, Peer};
-use crate::callers::Callers;
+use crate::callers::{Caller, Callers};
 use crate::guarded::{ExcessRule, GuardedIngest};
 use crate::ingest::{Ack, AckClass, Append, Ingest, IngestError};
+use crate::line_keys::{KeyExchange, KeyStep, LineKeys};
 use crate::lines::LineStream;
 use crate::listen::{self, ConnectionLimit};
 use crate::metrics::Metrics;
 use crate::pending_appends::{PendingAppends, PendingBytes};
 use crate::protocol_detection::{DetectedProtocol, detect_protocol};
 use crate::settings::Limits;
+use crate::tls::Acceptor;
 
 /// Bytes of one read.
 const READ_BYTES: usize = 256 << 10;
+
+/// Bytes of one read before a client has proved to have a key.
+const KEY_READ_BYTES: usize = 4 << 10;
 
 /// How often a silent connection looks around.
 const LOOK_AROUND: Duration = Duration::from_millis(200);
@@ -51,6 +58,9 @@ pub(crate) struct LineFront {
     pub(crate) callers: Callers,
     pub(crate) auditor: Auditor,
     pub(crate) ack: AckClass,
+    /// The file of the keys, one of which a client must have.
+    pub(crate) keys: Option<PathBuf>,
+    pub(crate) tls: Option<Acceptor>,
     pub(crate) limits: Limits,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) gate: ConnectionLimit,
@@ -67,24 +77,19 @@ pub(crate) async fn serve(listener: TcpListener, front: LineFront) {
         peer.serve(async move {
             let (sender, ended) = tokio::sync::oneshot::channel::<()>();
             let Ok(stream) = stream.into_std() else { return };
-            // The protocol has no credentials.
-            let caller = match front.callers.anonymous() {
-                Ok(caller) => caller,
-                Err(problem) => {
-                    front.metrics.request("line", problem.code.as_str());
-                    let reason = "the database has users, and line protocol over TCP tells none: send lines to /api/v2/write of HTTP, or set \
-                                  auth.anonymous";
-                    tracing::warn!(%client, reason, "a connection for line protocol was refused");
-                    front.ingest.reject("line", reason.to_owned(), &[]);
-                    return;
-                }
+            // Without keys the protocol has no credentials.
+            let front = match front.keys {
+                None => match front.callers.anonymous() {
+                    Ok(caller) => front.of(caller),
+                    Err(problem) => return refuse(&front, client, problem.code.as_str()),
+                },
+                Some(_) => front,
             };
-            let guarded = GuardedIngest::new(Arc::clone(&front.ingest), front.callers.clone(), caller, ExcessRule::Paced);
-            let front = LineFront { ingest: Arc::new(guarded), ..front };
             let thread = std::thread::Builder::new().name("splay-line".to_owned());
+            let peer = Peer::current();
             let spawned = thread.spawn(move || {
                 let _sender = sender;
-                Connection::new(front, client).run(stream);
+                serve_stream(front, client, stream, &peer);
             });
             match spawned {
                 Ok(_) => drop(ended.await),
@@ -93,6 +98,99 @@ pub(crate) async fn serve(listener: TcpListener, front: LineFront) {
         })
     };
     listen::accept(listener, "line", gate, stop, grace, serve, listen::closed_at_once).await;
+}
+
+fn refuse(front: &LineFront, client: SocketAddr, outcome: &'static str) {
+    front.metrics.request("line", outcome);
+    let reason = "the database has users, and line protocol over TCP tells none: send lines to /api/v2/write of HTTP, or set \
+                  auth.anonymous or line.keys";
+    tracing::warn!(%client, reason, "a connection for line protocol was refused");
+    front.ingest.reject("line", reason.to_owned(), &[]);
+}
+
+/// A connection's bytes, as TCP or TLS carries them.
+trait Transport: Read + Write {}
+
+impl<T: Read + Write> Transport for T {}
+
+/// Serves a connection on a thread of its own.
+fn serve_stream(front: LineFront, client: SocketAddr, stream: TcpStream, peer: &Arc<Peer>) {
+    let set_up = stream.set_nonblocking(false).and_then(|()| stream.set_read_timeout(Some(LOOK_AROUND)));
+    // A client that doesn't read what it is sent loses its connection.
+    let set_up = set_up.and_then(|()| stream.set_write_timeout(Some(front.limits.head())));
+    let transport: std::io::Result<Box<dyn Transport>> = set_up.and_then(|()| match &front.tls {
+        None => Ok(Box::new(stream) as Box<dyn Transport>),
+        Some(acceptor) => Ok(Box::new(acceptor.accept_blocking(stream).map_err(std::io::Error::other)?)),
+    });
+    let Ok(mut transport) = transport else {
+        front.metrics.request("line", "broken");
+        return;
+    };
+    let Some(keys) = &front.keys else {
+        Connection::new(front, client).run(transport.as_mut(), &[]);
+        return;
+    };
+    let proved = LineKeys::read(keys)
+        .map_err(|error| {
+            tracing::error!(%error, "keys of line protocol can't be read: nobody is let in");
+            "the server's keys can't be read"
+        })
+        .and_then(|keys| prove(&front, transport.as_mut(), KeyExchange::new(keys)));
+    let admitted = proved.and_then(|(key, lines)| {
+        let caller =
+            peer.within(|| front.callers.of_key(&key)).map_err(|_| "its key belongs to no user who may log in")?;
+        Ok((caller, lines))
+    });
+    match admitted {
+        Ok((caller, lines)) => Connection::new(front.of(caller), client).run(transport.as_mut(), &lines),
+        Err(reason) => {
+            front.metrics.request("line", "unauthorized");
+            tracing::warn!(%client, reason, "a connection for line protocol was refused");
+            front.ingest.reject("line", format!("the connection was refused: {reason}"), &[]);
+        }
+    }
+}
+
+/// The name of the key that the client has, and the lines that came with its proof.
+fn prove(
+    front: &LineFront,
+    transport: &mut dyn Transport,
+    mut exchange: KeyExchange,
+) -> Result<(String, Vec<u8>), &'static str> {
+    let (begun, mut buffer) = (Instant::now(), [0; KEY_READ_BYTES]);
+    loop {
+        let step = match transport.read(&mut buffer) {
+            Ok(0) => return Err("it ended before it proved to have a key"),
+            Ok(bytes) => exchange.take(&buffer[..bytes]),
+            Err(error) if is_pause(&error) => KeyStep::Read,
+            Err(_) => return Err("it broke off before it proved to have a key"),
+        };
+        match step {
+            KeyStep::Read => {}
+            KeyStep::Send(bytes) => {
+                let sent = transport.write_all(&bytes).and_then(|()| transport.flush());
+                sent.map_err(|_| "it broke off before it proved to have a key")?;
+            }
+            KeyStep::Proved(key, lines) => return Ok((key, lines)),
+            KeyStep::Refused(reason) => return Err(reason),
+        }
+        if begun.elapsed() > front.limits.head() || *front.stop.borrow() {
+            return Err("it didn't prove in time to have a key");
+        }
+    }
+}
+
+/// Whether a read gave nothing yet, rather than failed.
+fn is_pause(error: &std::io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
+}
+
+impl LineFront {
+    /// The same for the rows of one caller.
+    fn of(self, caller: Caller) -> LineFront {
+        let guarded = GuardedIngest::new(Arc::clone(&self.ingest), self.callers.clone(), caller, ExcessRule::Paced);
+        LineFront { ingest: Arc::new(guarded), ..self }
+    }
 }
 
 struct Connection {
@@ -125,8 +223,9 @@ impl Connection {
         Connection { lines, sink: Arc::new(LineSink { front, client, waiting }) }
     }
 
-    fn run(mut self, stream: TcpStream) {
-        let ended = self.read(stream);
+    /// Takes the lines of a connection, `begun` before those that it reads.
+    fn run(mut self, transport: &mut dyn Transport, begun: &[u8]) {
+        let ended = self.read(transport, begun);
         // A line without its line feed may be cut within a number, and is dropped.
         let finished = self.sink.finish();
         let outcome = match finished.and(ended) {
@@ -141,16 +240,17 @@ impl Connection {
         tracing::debug!(client = %self.sink.client, outcome, "a connection for line protocol ended");
     }
 
-    fn read(&mut self, mut stream: TcpStream) -> Result<(), ConnectionEnd> {
-        let set_up = stream.set_nonblocking(false).and_then(|()| stream.set_read_timeout(Some(LOOK_AROUND)));
-        set_up.map_err(|_| ConnectionEnd::Broken)?;
+    fn read(&mut self, transport: &mut dyn Transport, begun: &[u8]) -> Result<(), ConnectionEnd> {
         let mut buffer = vec![0; READ_BYTES];
         // When its first byte came, and its last.
         let (mut start, mut last_read) = (Instant::now(), Instant::now());
         // The bytes of the first line, until it is known to be one.
         let mut first = Some(Vec::new());
+        if !begun.is_empty() {
+            self.take(begun, &mut first)?;
+        }
         loop {
-            match stream.read(&mut buffer) {
+            match transport.read(&mut buffer) {
                 Ok(0) => return Ok(()),
                 Ok(bytes) => {
                     last_read = Instant::now();
@@ -160,8 +260,7 @@ impl Connection {
                     self.sink.front.metrics.received("line", bytes);
                     self.take(&buffer[..bytes], &mut first)?;
                 }
-                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if is_pause(&error) => {}
                 Err(_) => return Err(ConnectionEnd::Broken),
             }
             let limits = &self.sink.front.limits;

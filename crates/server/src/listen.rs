@@ -206,7 +206,8 @@ pub(crate) async fn accept<F, S, G, R>(
             }
         };
         let _ = stream.set_nodelay(true);
-        let served = serve(stream, client);
+        // On the heap: a future that is moved into another takes its room twice.
+        let served = Box::pin(serve(stream, client));
         connections.spawn(async move {
             let _pass = pass;
             served.await;
@@ -228,9 +229,9 @@ pub(crate) async fn serve(listener: TcpListener, front: HttpFront) {
 }
 
 async fn connection(front: HttpFront, stream: TcpStream, client: SocketAddr) {
-    let Some(tls) = front.tls.clone() else { return speak(front, stream, client).await };
+    let Some(tls) = front.tls.clone() else { return Box::pin(speak(front, stream, client)).await };
     match tokio::time::timeout(front.limits.head(), tls.accept(stream)).await {
-        Ok(Ok(stream)) => speak(front, stream, client).await,
+        Ok(Ok(stream)) => Box::pin(speak(front, stream, client)).await,
         Ok(Err(error)) => tracing::debug!(%client, %error, "TLS handshake failed"),
         Err(_) => tracing::debug!(%client, "TLS handshake took too long"),
     }
@@ -257,7 +258,8 @@ async fn speak(front: HttpFront, stream: impl AsyncRead + AsyncWrite + Unpin + S
     // Each version has a connection type of its own, without a trait over both.
     macro_rules! drive {
         ($connection:expr) => {{
-            let mut connection = pin!($connection);
+            // On the heap, so that a connection has room for its own version alone.
+            let mut connection = Box::pin($connection);
             let mut silence = pin!(silence);
             let ended = tokio::select! {
                 ended = connection.as_mut() => ended,

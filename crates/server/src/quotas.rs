@@ -19,6 +19,7 @@ use prometheus_client::metrics::family::Family;
 use splay_store::{Quota, RoleLimit};
 
 use crate::ingest::{IngestCallback, IngestError};
+use crate::priority_semaphore::Priority;
 use crate::problem::{Code, Outcome, Problem};
 
 /// Users whose usage is kept without anybody who uses it.
@@ -129,6 +130,15 @@ impl Allowance {
     /// The caller's limit where the server's own is `limit`: the lower of the two.
     pub(crate) fn bound(&self, quota: Quota, limit: u64) -> u64 {
         self.get(quota).map_or(limit, |(_, allowed)| allowed.value.min(limit))
+    }
+
+    /// How urgent the caller's statements are.
+    pub(crate) fn priority(&self) -> Priority {
+        match self.get(Quota::StatementPriority).map_or(2, |(_, allowed)| allowed.value) {
+            ..=1 => Priority::Low,
+            2 => Priority::Normal,
+            3.. => Priority::High,
+        }
     }
 
     /// Begins a statement.

@@ -16,6 +16,7 @@ use crate::error::{Error, Result};
 use crate::http::HttpState;
 use crate::ingest::{Ingest, Pace, Replay, ReplayRequest, ReplayView, SubscriptionStart, SystemClock};
 use crate::line::{self, LineFront};
+use crate::line_keys::LineKeys;
 use crate::listen::{self, ConnectionLimit, HttpFront, Version};
 use crate::metrics::Metrics;
 use crate::oidc::IdentityProvider;
@@ -53,7 +54,7 @@ pub struct Server {
     http: Option<(TcpListener, Option<Acceptor>)>,
     flight: Option<(TcpListener, Option<Acceptor>)>,
     postgres: Option<(TcpListener, postgres::PostgresFront)>,
-    line: Option<TcpListener>,
+    line: Option<(TcpListener, Option<tls::Acceptor>)>,
     addresses: Addresses,
     certificate: CertificateReload,
 }
@@ -77,6 +78,7 @@ impl Server {
         if let Some(tls) = &settings.tls {
             tls::acceptor(tls, Version::One.protocol())?;
         }
+        settings.line.keys.as_deref().map(LineKeys::read).transpose()?;
         let (http, flight, postgres) = (settings.http.address, settings.flight.address, settings.postgres.address);
         let line = settings.line.address.unwrap_or(Address::Off);
         for (listener, address) in [("http", http), ("flight", flight), ("postgres", postgres), ("line", line)] {
@@ -115,8 +117,12 @@ impl Server {
         let has_users = database.access().map_or(true, |access| access.has_users());
         let is_open = tokens.are_none() && !has_users && settings.auth.oidc.is_none();
         let (http, flight) = (settings.http.address, settings.flight.address);
-        // Line protocol has no tokens. A server that asks for tokens elsewhere takes no lines, unless its settings name an address for them.
-        let default = if is_open { LINE_ADDRESS.parse().unwrap_or(Address::Off) } else { Address::Off };
+        // Line protocol has no tokens. A server that asks for tokens elsewhere takes no lines, unless its settings name an address or keys for them.
+        let default = if is_open || settings.line.keys.is_some() {
+            LINE_ADDRESS.parse().unwrap_or(Address::Off)
+        } else {
+            Address::Off
+        };
         let line = if ingest.is_some() { settings.line.address.unwrap_or(default) } else { Address::Off };
         let postgres = settings.postgres.address;
         let listeners = [("http", http), ("flight", flight), ("postgres", postgres), ("line", line)];
@@ -130,6 +136,7 @@ impl Server {
             |protocol: &'static [u8]| settings.tls.as_ref().map(|tls| tls::acceptor(tls, protocol)).transpose();
         let (http_tls, flight_tls) = (acceptor(Version::One.protocol())?, acceptor(Version::Two.protocol())?);
         let postgres_tls = acceptor(postgres::PROTOCOL)?;
+        let line_tls = if settings.line.tls { acceptor(&[])? } else { None };
         let http = listen("http", http).await?;
         let flight = listen("flight", flight).await?;
         let postgres = listen("postgres", postgres).await?;
@@ -152,7 +159,7 @@ impl Server {
             ..SessionSettings::default()
         };
         let metrics = Arc::new(Metrics::new(ingest.clone(), auditor.clone()));
-        let acceptors = [&http_tls, &flight_tls, &postgres_tls].into_iter().flatten().cloned().collect();
+        let acceptors = [&http_tls, &flight_tls, &postgres_tls, &line_tls].into_iter().flatten().cloned().collect();
         let certificate = CertificateReload::new(settings.tls.clone(), acceptors, Arc::clone(&metrics));
         let quotas = Quotas::new(metrics.quota_refusals.clone());
         let port = addresses.http.map_or(0, |address| address.port());
@@ -195,7 +202,7 @@ impl Server {
             http: http.map(|listener| (listener, http_tls)),
             flight: flight.map(|listener| (listener, flight_tls)),
             postgres,
-            line,
+            line: line.map(|listener| (listener, line_tls)),
             addresses,
             certificate,
         })
@@ -245,12 +252,14 @@ impl Server {
             let gate = ConnectionLimit::for_postgres(&settings.limits, Arc::clone(&shared.metrics));
             listeners.spawn(postgres::serve(listener, front, gate));
         }
-        if let (Some(listener), Some(appends)) = (line, &shared.appends) {
+        if let (Some((listener, tls)), Some(appends)) = (line, &shared.appends) {
             let front = LineFront {
                 ingest: Arc::clone(appends.ingest()),
                 callers: shared.callers.clone(),
                 auditor: shared.auditor.clone(),
                 ack: settings.line.ack,
+                keys: settings.line.keys.clone(),
+                tls,
                 limits: settings.limits.clone(),
                 metrics: Arc::clone(&shared.metrics),
                 gate: ConnectionLimit::for_lines(&settings.limits, Arc::clone(&shared.metrics)),
@@ -300,7 +309,10 @@ fn refuse_open(settings: &Settings, is_open: bool, listeners: [(&'static str, Ad
             continue;
         }
         let missing = match (listener, is_open, settings.tls.is_none()) {
-            ("line", _, _) => "line protocol over TCP has neither token nor TLS; use /api/v2/write of HTTP instead",
+            ("line", _, _) if settings.line.keys.is_some() && settings.line.tls => continue,
+            ("line", _, _) => {
+                "line protocol over TCP needs line.keys and line.tls; or use /api/v2/write of HTTP instead"
+            }
             (_, true, true) => "create users or set [auth] with a token, and set [tls] with a certificate",
             (_, true, false) => "create users, or set [auth] with a token, which `splay token` makes",
             (_, false, true) => "set [tls] with a certificate and a key",

@@ -185,8 +185,13 @@ impl Default for Postgres {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Line {
-    /// The address to listen on; only one of this machine, since the protocol has no token. Default [`LINE_ADDRESS`], or off if tokens are set.
+    /// The address to listen on; one that other machines reach needs `keys` and `tls`. Default [`LINE_ADDRESS`], or off if tokens are set.
     pub address: Option<Address>,
+    /// A file of public keys, as QuestDB's `auth.txt`: a client proves that it has one of them, and writes as the user of its name. It is read
+    /// for each connection. Default: no client has to.
+    pub keys: Option<PathBuf>,
+    /// Whether clients speak TLS, with the certificate of `[tls]`. Default false.
+    pub tls: bool,
     /// The ack that a connection waits for before it has more than [`Limits::appends_waiting_max`] appends under way. The sender notices only the
     /// slower pace. Default disk.
     pub ack: AckClass,
@@ -425,6 +430,8 @@ pub struct Tls {
     pub certificate: PathBuf,
     /// Its private key.
     pub key: PathBuf,
+    /// The certificates that vouch for those of clients. With them a client without such a certificate gets no connection.
+    pub client_authority: Option<PathBuf>,
 }
 
 impl Settings {
@@ -445,8 +452,9 @@ impl Settings {
             let from_folder = |file: &mut PathBuf| *file = folder.join(&*file);
             settings.auth.token_file.iter_mut().chain(settings.audit.paths()).for_each(from_folder);
             settings.auth.oidc.iter_mut().flat_map(Oidc::paths).for_each(from_folder);
+            settings.line.keys.iter_mut().for_each(from_folder);
             if let Some(tls) = &mut settings.tls {
-                [&mut tls.certificate, &mut tls.key].into_iter().for_each(from_folder);
+                [&mut tls.certificate, &mut tls.key].into_iter().chain(&mut tls.client_authority).for_each(from_folder);
             }
         }
         Ok(settings)
@@ -470,6 +478,10 @@ impl Settings {
     pub fn validate(&self) -> Result<()> {
         self.limits.validate()?;
         self.auth.oidc.iter().try_for_each(Oidc::validate)?;
+        if self.line.tls && self.tls.is_none() {
+            let reason = "lines by TLS need the certificate and the key of [tls]".to_owned();
+            return Err(Error::Setting { setting: "line.tls".to_owned(), reason });
+        }
         self.audit.validate()
     }
 }

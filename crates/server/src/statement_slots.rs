@@ -7,6 +7,7 @@
 //!   it pauses until it has one.
 //! - A statement whose client reads nothing for [`PATIENCE`] gives its slot back, and continues in a long slot once
 //!   the client has read.
+//! - Of those that wait for a slot the one of the highest priority gets it, and among equals the one that has waited longest.
 //! - The number of statements that wait, for a slot or for their client, is bounded.
 
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -16,6 +17,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::metrics::{GaugeGuard, Metrics};
+use crate::priority_semaphore::{Permit, Priority, PrioritySemaphore};
 
 /// How long a statement has its short place for itself.
 const SHORT: Duration = Duration::from_millis(100);
@@ -30,8 +32,8 @@ pub(crate) struct QueueFull;
 /// All places.
 #[derive(Debug)]
 pub(crate) struct StatementSlots {
-    short: Arc<Semaphore>,
-    long: Arc<Semaphore>,
+    short: PrioritySemaphore,
+    long: PrioritySemaphore,
     waiting: Arc<Semaphore>,
     demand: Mutex<SlotDemand>,
     /// See [`SHORT`] and [`PATIENCE`].
@@ -53,6 +55,7 @@ struct SlotDemand {
 #[derive(Debug)]
 pub(crate) struct StatementSlot {
     places: Arc<StatementSlots>,
+    priority: Priority,
     since: Instant,
     state: Mutex<SlotState>,
     /// The kind of slot that is held, readable without the lock.
@@ -62,10 +65,10 @@ pub(crate) struct StatementSlot {
 #[derive(Debug)]
 enum SlotState {
     Short {
-        _permit: OwnedSemaphorePermit,
+        _permit: Permit,
     },
     Long {
-        _permit: OwnedSemaphorePermit,
+        _permit: Permit,
     },
     /// None, but one to wait.
     Waiting {
@@ -92,8 +95,8 @@ impl SlotState {
 
 impl StatementSlots {
     pub(crate) fn new(places: usize, waiting_max: usize, metrics: Arc<Metrics>) -> Arc<StatementSlots> {
-        let of = |count: usize| Arc::new(Semaphore::new(count.min(Semaphore::MAX_PERMITS)));
-        let (short, long, waiting) = (of(places), of(places), of(waiting_max));
+        let (short, long) = (PrioritySemaphore::new(places), PrioritySemaphore::new(places));
+        let waiting = Arc::new(Semaphore::new(waiting_max.min(Semaphore::MAX_PERMITS)));
         Arc::new(StatementSlots {
             short,
             long,
@@ -109,17 +112,18 @@ impl StatementSlots {
     ///
     /// # Errors
     /// [`QueueFull`].
-    pub(crate) async fn begin(self: &Arc<StatementSlots>) -> Result<Arc<StatementSlot>, QueueFull> {
-        let permit = match Arc::clone(&self.short).try_acquire_owned() {
-            Ok(permit) => permit,
-            Err(_) => {
+    pub(crate) async fn begin(self: &Arc<StatementSlots>, priority: Priority) -> Result<Arc<StatementSlot>, QueueFull> {
+        let permit = match self.short.try_acquire() {
+            Some(permit) => permit,
+            None => {
                 let _waiting = self.wait()?;
                 let _queued = QueuedStatement::behind(self);
-                Arc::clone(&self.short).acquire_owned().await.map_err(|_| QueueFull)?
+                self.short.acquire(priority).await
             }
         };
         let (since, state) = (Instant::now(), Mutex::new(SlotState::Short { _permit: permit }));
-        let place = Arc::new(StatementSlot { places: Arc::clone(self), since, state, kind: AtomicU8::new(IN_SHORT) });
+        let (places, kind) = (Arc::clone(self), AtomicU8::new(IN_SHORT));
+        let place = Arc::new(StatementSlot { places, priority, since, state, kind });
         place.watch();
         Ok(place)
     }
@@ -220,7 +224,7 @@ impl StatementSlot {
         if !matches!(*state, SlotState::Short { .. }) {
             return matches!(*state, SlotState::Long { .. });
         }
-        let Ok(permit) = Arc::clone(&self.places.long).try_acquire_owned() else { return false };
+        let Some(permit) = self.places.long.try_acquire() else { return false };
         self.hold(&mut state, SlotState::Long { _permit: permit });
         true
     }
@@ -247,7 +251,7 @@ impl StatementSlot {
             return Ok(());
         }
         self.step_aside()?;
-        let permit = Arc::clone(&self.places.long).acquire_owned().await.map_err(|_| QueueFull)?;
+        let permit = self.places.long.acquire(self.priority).await;
         self.hold(&mut self.state(), SlotState::Long { _permit: permit });
         Ok(())
     }
@@ -282,11 +286,11 @@ mod tests {
     fn a_statement_that_outstays_its_place_leaves_it_to_the_next() {
         run(async {
             let places = places(1, 4, Duration::ZERO);
-            let first = places.begin().await.unwrap();
+            let first = places.begin(Priority::Normal).await.unwrap();
             assert!(first.may_go_on(), "in the long place");
-            let second = places.begin().await.unwrap();
+            let second = places.begin(Priority::Normal).await.unwrap();
             assert!(second.may_go_on(), "nobody waits for its place");
-            let mut third = Box::pin(places.begin());
+            let mut third = Box::pin(places.begin(Priority::Normal));
             assert!(!is_ready(&mut third).await);
             assert!(!second.may_go_on() && !second.may_go_on(), "the third does");
             assert!(!is_ready(second.long()).await);
@@ -302,11 +306,11 @@ mod tests {
     fn a_statement_that_is_short_needs_no_long_place() {
         run(async {
             let places = places(1, 0, NEVER);
-            let first = places.begin().await.unwrap();
+            let first = places.begin(Priority::Normal).await.unwrap();
             assert!(first.may_go_on());
-            assert_eq!(places.begin().await.err(), Some(QueueFull), "and nobody may wait");
+            assert_eq!(places.begin(Priority::Normal).await.err(), Some(QueueFull), "and nobody may wait");
             first.long().await.unwrap();
-            let second = places.begin().await.unwrap();
+            let second = places.begin(Priority::Normal).await.unwrap();
             assert!(second.may_go_on(), "while the long place is taken");
             assert_eq!(second.long().await, Err(QueueFull));
         });
@@ -316,11 +320,11 @@ mod tests {
     fn a_client_that_reads_nothing_holds_no_place_and_its_statement_goes_on_later() {
         run(async {
             let places = places(1, 1, NEVER);
-            let first = places.begin().await.unwrap();
+            let first = places.begin(Priority::Normal).await.unwrap();
             first.long().await.unwrap();
             first.step_aside().unwrap();
             assert!(!first.may_go_on());
-            let second = places.begin().await.unwrap();
+            let second = places.begin(Priority::Normal).await.unwrap();
             second.long().await.unwrap();
             assert_eq!(second.step_aside(), Err(QueueFull), "so many wait, and no more");
             assert!(!is_ready(first.long()).await);
@@ -331,14 +335,29 @@ mod tests {
     }
 
     #[test]
+    fn the_most_urgent_of_those_that_wait_comes_first() {
+        run(async {
+            let places = places(1, 4, NEVER);
+            let first = places.begin(Priority::Low).await.unwrap();
+            let (mut low, mut high) = (Box::pin(places.begin(Priority::Low)), Box::pin(places.begin(Priority::High)));
+            assert!(!is_ready(&mut low).await && !is_ready(&mut high).await);
+            drop(first);
+            let high = high.await.unwrap();
+            assert!(!is_ready(&mut low).await);
+            drop(high);
+            low.await.unwrap();
+        });
+    }
+
+    #[test]
     fn a_statement_that_is_busy_with_its_plan_is_moved_all_the_same() {
         run(async {
             let places = places(1, 0, Duration::from_millis(1));
-            let first = places.begin().await.unwrap();
+            let first = places.begin(Priority::Normal).await.unwrap();
             while first.kind.load(Ordering::Relaxed) != IN_LONG {
                 tokio::task::yield_now().await;
             }
-            assert!(places.begin().await.is_ok());
+            assert!(places.begin(Priority::Normal).await.is_ok());
         });
     }
 }

@@ -31,6 +31,7 @@ use crate::callers::Caller;
 use crate::changes::IntoJournal;
 use crate::ingest::Ingest;
 use crate::metrics::{GaugeGuard, Metrics};
+use crate::priority_semaphore::Priority;
 use crate::problem::{Code, Outcome, Problem, too_many_rows};
 use crate::quotas::{Allowance, UsageSlot};
 use crate::settings::{Limits, Log};
@@ -89,6 +90,7 @@ pub(crate) struct Statements {
     who: Actor,
     /// The caller's quotas.
     allowance: Allowance,
+    priority: Priority,
     shared: Arc<StatementState>,
 }
 
@@ -126,7 +128,9 @@ impl RequestBounds {
             Quota::StatementBytesMax => limits.statement_bytes_max as u64,
             Quota::StatementSecondsMax => limits.statement_seconds_max,
             Quota::StatementRowsMax => limits.statement_rows_max,
-            Quota::StatementsMax | Quota::SubscriptionsMax | Quota::RowsPerSecondMax => u64::MAX,
+            Quota::StatementsMax | Quota::SubscriptionsMax | Quota::RowsPerSecondMax | Quota::StatementPriority => {
+                u64::MAX
+            }
         }
     }
 
@@ -187,8 +191,14 @@ impl<P: Send + 'static> EncodedAnswer<P> {
 impl Statements {
     pub(crate) fn new(session: Session, limits: Limits, log: Log, metrics: Arc<Metrics>) -> Statements {
         let places = StatementSlots::new(limits.statements_max, limits.statements_waiting_max, Arc::clone(&metrics));
-        let (who, allowance) = Default::default();
-        Statements { session, who, allowance, shared: Arc::new(StatementState { limits, log, places, metrics }) }
+        let (who, allowance, priority) = Default::default();
+        Statements {
+            session,
+            who,
+            allowance,
+            priority,
+            shared: Arc::new(StatementState { limits, log, places, metrics }),
+        }
     }
 
     /// The same places for statements of another session.
@@ -198,7 +208,7 @@ impl Statements {
 
     /// The same for a caller's statements.
     pub(crate) fn by(self, caller: &Caller) -> Statements {
-        Statements { who: caller.who(), allowance: caller.allowance(), ..self }
+        Statements { who: caller.who(), allowance: caller.allowance(), priority: caller.priority(), ..self }
     }
 
     /// The caller's quotas.
@@ -364,7 +374,7 @@ impl Statements {
         let shared = &self.shared;
         let problem = match self.allowance.statement() {
             Err(problem) => problem,
-            Ok(slot) => match tokio::time::timeout(self.bounds().time(), shared.places.begin()).await {
+            Ok(slot) => match tokio::time::timeout(self.bounds().time(), shared.places.begin(self.priority)).await {
                 Ok(Ok(place)) => return Ok(Admission { place, slot }),
                 Ok(Err(QueueFull)) => too_many(),
                 Err(_) => no_free_slot(),

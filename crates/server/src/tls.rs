@@ -1,5 +1,6 @@
 //! TLS: rustls with ring, versions 1.2 and 1.3.
 //!
+//! - With `tls.client_authority` a client has to show a certificate that this authority vouches for.
 //! - The listeners of a server share one certificate, which may be replaced while they run. Connections that are set up
 //!   from then on get the new one, and those that are open keep theirs.
 //! - Files that can't be used replace nothing, so that no listener is without a certificate, and all have the same.
@@ -7,9 +8,11 @@
 use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::ClientCertVerifier;
+use rustls::{RootCertStore, ServerConfig, ServerConnection, StreamOwned};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 
@@ -32,8 +35,22 @@ impl std::fmt::Debug for Acceptor {
 
 impl Acceptor {
     pub(crate) fn accept(&self, stream: TcpStream) -> tokio_rustls::Accept<TcpStream> {
-        let config = Arc::clone(&self.config.read().unwrap_or_else(PoisonError::into_inner));
-        TlsAcceptor::from(config).accept(stream)
+        TlsAcceptor::from(self.config()).accept(stream)
+    }
+
+    /// TLS over a connection that blocks. The handshake is a part of the first read.
+    ///
+    /// # Errors
+    /// None that a certificate that was accepted gives.
+    pub(crate) fn accept_blocking(
+        &self,
+        stream: std::net::TcpStream,
+    ) -> Result<StreamOwned<ServerConnection, std::net::TcpStream>, rustls::Error> {
+        Ok(StreamOwned::new(ServerConnection::new(self.config())?, stream))
+    }
+
+    fn config(&self) -> Arc<ServerConfig> {
+        Arc::clone(&self.config.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     fn replace(&self, config: ServerConfig) {
@@ -93,6 +110,24 @@ struct Certificate<'a> {
     path: &'a Path,
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,
+    /// What a client's certificate has to be, if it needs one.
+    clients: Option<Arc<dyn ClientCertVerifier>>,
+}
+
+/// Accepts the certificates of clients that those of a PEM file vouch for.
+fn client_verifier(authority: &Path) -> Result<Arc<dyn ClientCertVerifier>> {
+    let fault = |reason: String| Error::Tls { path: authority.to_owned(), reason };
+    let listed = CertificateDer::pem_file_iter(authority).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+    let mut roots = RootCertStore::empty();
+    for certificate in listed.map_err(|error| fault(error.to_string()))? {
+        roots.add(certificate).map_err(|error| fault(error.to_string()))?;
+    }
+    if roots.is_empty() {
+        return Err(fault("it holds no certificate".to_owned()));
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build();
+    Ok(verifier.map_err(|error| fault(error.to_string()))?)
 }
 
 impl Certificate<'_> {
@@ -105,17 +140,22 @@ impl Certificate<'_> {
             return Err(fault(&tls.certificate, "it holds no certificate".to_owned()));
         }
         let key = PrivateKeyDer::from_pem_file(&tls.key).map_err(|error| fault(&tls.key, error.to_string()))?;
-        Ok(Certificate { path: &tls.certificate, chain, key })
+        let clients = tls.client_authority.as_deref().map(client_verifier).transpose()?;
+        Ok(Certificate { path: &tls.certificate, chain, key, clients })
     }
 
     fn config(&self, protocol: &[u8]) -> Result<ServerConfig> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let mut config = ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
-            .map(|builder| builder.with_no_client_auth())
+            .map(|builder| match &self.clients {
+                Some(verifier) => builder.with_client_cert_verifier(Arc::clone(verifier)),
+                None => builder.with_no_client_auth(),
+            })
             .and_then(|builder| builder.with_single_cert(self.chain.clone(), self.key.clone_key()))
             .map_err(|error| Error::Tls { path: self.path.to_owned(), reason: error.to_string() })?;
-        config.alpn_protocols = vec![protocol.to_vec()];
+        // Clients of line protocol negotiate none.
+        config.alpn_protocols = if protocol.is_empty() { Vec::new() } else { vec![protocol.to_vec()] };
         Ok(config)
     }
 }

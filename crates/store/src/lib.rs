@@ -97,7 +97,7 @@ mod write_down_position;
 
 pub use access::{
     Access, AccessToken, Grant, MONITOR, PUBLIC, Password, Permission, Policy, Privilege, Quota, READ_ALL, Rights,
-    Role, RoleChange, RoleLimit, RowCondition, Secret, USER_WORDS, WRITE_ALL,
+    Role, RoleChange, RoleLimit, RowCondition, SCRAM_SHA_256, ScramVerifier, Secret, USER_WORDS, WRITE_ALL,
 };
 pub use advise::{Advice, AdviseSettings, ColumnAdvice, ColumnInTier, Goal, PartAdvice, TierAdvice};
 pub use backup::{Backup, BackupFile, BackupReport, BackupWriter, RESTORE, TableCommit};

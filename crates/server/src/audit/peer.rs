@@ -57,6 +57,11 @@ impl Peer {
         PEER.scope(self, served).await
     }
 
+    /// Does something for the connection outside of its tasks.
+    pub(crate) fn within<T>(self: &Arc<Peer>, work: impl FnOnce() -> T) -> T {
+        PEER.sync_scope(Arc::clone(self), work)
+    }
+
     pub(super) fn event(&self, kind: &'static str) -> AuditEvent {
         let from = self.address.map(|address| address.to_string()).unwrap_or_default();
         AuditEvent { wire: self.wire, from, ..AuditEvent::new(kind, now()) }

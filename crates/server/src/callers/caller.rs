@@ -9,6 +9,7 @@ use splay_store::{Database, Permission, Privilege, Quota, Rights, RoleLimit};
 use super::Callers;
 use crate::audit::{Actor, Peer};
 use crate::oidc::VerifiedIdentity;
+use crate::priority_semaphore::Priority;
 use crate::problem::{Code, Outcome, Problem};
 use crate::quotas::Allowance;
 use crate::settings::Role;
@@ -52,6 +53,8 @@ pub(super) enum Credential {
     Password(Arc<str>),
     /// A token of the provider of the settings, or a session that began with one.
     Provider(VerifiedIdentity),
+    /// A key of his name for line protocol.
+    Key,
     /// Nothing, and the settings say who he is.
     Nothing,
 }
@@ -156,6 +159,14 @@ impl Caller {
         match &self.identity {
             Identity::User(user) => user.allowance.clone(),
             _ => Allowance::default(),
+        }
+    }
+
+    /// How urgent his statements are. Those of superusers are most, so that whoever sets priorities can always get in to change them.
+    pub(crate) fn priority(&self) -> Priority {
+        match &self.identity {
+            Identity::User(user) if user.user_rights.rights.is_superuser() => Priority::High,
+            _ => self.allowance().priority(),
         }
     }
 

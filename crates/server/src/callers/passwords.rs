@@ -60,8 +60,8 @@ impl Passwords {
     /// Whether this is the user's password, and he may log in.
     pub(super) async fn is_right(&self, access: &Arc<Access>, user: &str, password: &str, now: i64) -> Outcome<bool> {
         let role = access.role(user).filter(|role| role.may_log_in(now));
-        let mark = role.and_then(|role| role.password.as_ref()).map_or("", |stored| stored.mark());
-        let digest = self.digest(&[&user.to_lowercase(), mark, password]);
+        let mark = role.and_then(|role| role.password.as_ref()).map_or_else(String::new, |stored| stored.mark());
+        let digest = self.digest(&[&user.to_lowercase(), &mark, password]);
         let is_known =
             !mark.is_empty() && self.right.lock().unwrap_or_else(PoisonError::into_inner).get(&digest).is_some();
         if is_known {
@@ -79,6 +79,11 @@ impl Passwords {
             self.right.lock().unwrap_or_else(PoisonError::into_inner).put(digest, ());
         }
         Ok(is_right)
+    }
+
+    /// What the verifiers of users that don't exist are derived from.
+    pub(super) fn key(&self) -> &[u8] {
+        &self.key
     }
 
     fn digest(&self, parts: &[&str]) -> [u8; 32] {

@@ -143,11 +143,12 @@ impl Connection {
     }
 
     /// Answers messages until the client leaves, or the server stops.
-    pub(crate) async fn run(mut self) {
+    pub(crate) async fn run(mut self: Box<Connection>) {
         let refusal = loop {
             let answered = match self.next_message().await {
                 Ok((_, Ok(ClientMessage::Terminate))) => return,
-                Ok((_, Ok(message))) => self.answer(message).await,
+                // On the heap, so that a connection that waits doesn't keep room for it.
+                Ok((_, Ok(message))) => Box::pin(self.answer(message)).await,
                 Ok((_, Err(refusal))) if refusal.is_fatal => Err(End::Refused(refusal)),
                 Ok((b'Q', Err(refusal))) if !self.skips => {
                     self.refuse(&refusal, "", 0);
@@ -222,7 +223,7 @@ impl Connection {
 
     /// Sends what is to be sent.
     pub(super) async fn flush(&mut self) -> Result<(), End> {
-        let bytes = self.replies.bytes.split().freeze();
+        let bytes = std::mem::take(&mut self.replies.bytes).freeze();
         self.write(&bytes).await
     }
 

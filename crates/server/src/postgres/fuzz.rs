@@ -15,7 +15,7 @@ async fn speak(front: &PostgresFront, bytes: &[u8]) -> Vec<u8> {
         if let Some(StartupStream::Plain(reader, packet)) = startup::negotiate(front, server, false).await
             && let Some(connection) = startup::begin(front, reader.boxed(), packet, false).await
         {
-            connection.run().await;
+            Box::new(connection).run().await;
         }
     };
     let (mut reader, mut writer) = tokio::io::split(client);

@@ -14,6 +14,9 @@ use super::refusal::Refusal;
 /// Bytes that are read at once.
 const READ_BYTES: usize = 16 << 10;
 
+/// Bytes of room for the beginning of a message: what a connection holds that waits for one.
+const FIRST_READ_BYTES: usize = 512;
+
 /// Bytes of a packet before the connection is set up, as PostgreSQL bounds them.
 pub(super) const STARTUP_BYTES_MAX: usize = 10_000;
 
@@ -71,11 +74,13 @@ pub(super) struct Reader<R> {
     stream: R,
     buffer: BytesMut,
     has_ended: bool,
+    /// Whether the last read took all the room there was, so that more is probably waiting.
+    has_filled: bool,
 }
 
 impl<R: AsyncRead + Unpin> Reader<R> {
     pub(super) fn new(stream: R) -> Reader<R> {
-        Reader { stream, buffer: BytesMut::new(), has_ended: false }
+        Reader { stream, buffer: BytesMut::new(), has_ended: false, has_filled: false }
     }
 
     /// The stream again, if nothing was read ahead.
@@ -85,7 +90,12 @@ impl<R: AsyncRead + Unpin> Reader<R> {
 
     /// The same over another stream.
     pub(super) fn map<S>(self, stream: impl FnOnce(R) -> S) -> Reader<S> {
-        Reader { stream: stream(self.stream), buffer: self.buffer, has_ended: self.has_ended }
+        Reader {
+            stream: stream(self.stream),
+            buffer: self.buffer,
+            has_ended: self.has_ended,
+            has_filled: self.has_filled,
+        }
     }
 
     pub(super) fn stream(&mut self) -> &mut R {
@@ -99,9 +109,14 @@ impl<R: AsyncRead + Unpin> Reader<R> {
 
     /// Reads some bytes more. Loses nothing if it is dropped. 0 at the end of the stream.
     pub(super) async fn fill(&mut self) -> io::Result<usize> {
-        self.buffer.reserve(READ_BYTES);
+        if self.buffer.is_empty() && !self.has_filled {
+            self.buffer = BytesMut::with_capacity(FIRST_READ_BYTES);
+        } else {
+            self.buffer.reserve(READ_BYTES);
+        }
+        let room = self.buffer.capacity() - self.buffer.len();
         let read = self.stream.read_buf(&mut self.buffer).await?;
-        self.has_ended = read == 0;
+        (self.has_ended, self.has_filled) = (read == 0, read == room);
         Ok(read)
     }
 
@@ -249,6 +264,12 @@ impl Body {
             b'P' => Ok(Target::Portal(self.text()?)),
             _ => Err(Refusal::fatal("08P01", "only statements and portals are described and closed")),
         }
+    }
+
+    /// What is left, as text.
+    pub(super) fn rest_as_text(&mut self) -> Result<String, Refusal> {
+        String::from_utf8(std::mem::take(&mut self.0).into())
+            .map_err(|_| Refusal::new("22021", "the text is not UTF-8"))
     }
 
     pub(super) fn end(&self) -> Result<(), Refusal> {

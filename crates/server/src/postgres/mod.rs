@@ -22,6 +22,7 @@ mod messages;
 mod parameters;
 mod refusal;
 mod replies;
+mod scram;
 mod startup;
 mod statement;
 mod times;
@@ -99,7 +100,7 @@ pub(crate) async fn serve(listener: TcpListener, front: PostgresFront, gate: Con
     let refusing = front.clone();
     let serve = move |stream, client| {
         let peer = Peer::new(front.shared.auditor.clone(), "postgres", client);
-        peer.serve(accept(front.clone(), stream, client))
+        peer.serve(Box::pin(accept(front.clone(), stream, client)))
     };
     listen::accept(listener, "postgres", gate, stop, grace, serve, move |stream, exceeded| {
         let permit = Arc::clone(&refusing.refusals).try_acquire_owned().ok()?;
@@ -147,9 +148,11 @@ async fn first_packet(front: &PostgresFront, stream: TcpStream) -> Option<(Reade
 async fn accept(front: PostgresFront, stream: TcpStream, client: SocketAddr) {
     let beginning = async {
         let (reader, packet, is_tls) = first_packet(&front, stream).await?;
-        startup::begin(&front, reader, packet, is_tls).await
+        startup::begin(&front, reader, packet, is_tls).await.map(Box::new)
     };
-    match tokio::time::timeout(front.shared.limits.head(), beginning).await {
+    // On the heap, and gone once the connection is set up.
+    let begun = tokio::time::timeout(front.shared.limits.head(), Box::pin(beginning)).await;
+    match begun {
         Ok(Some(connection)) => connection.run().await,
         Ok(None) => tracing::debug!(%client, "a connection was not set up"),
         Err(_) => tracing::debug!(%client, "a connection was not set up in time"),

@@ -28,7 +28,7 @@ const REPORTED: [&str; 11] = [
 ];
 
 /// All settings with their values at the start.
-const DEFAULTS: [(&str, &str); 26] = [
+const DEFAULTS: [(&str, &str); 27] = [
     ("application_name", ""),
     ("bytea_output", "hex"),
     ("client_encoding", "UTF8"),
@@ -45,6 +45,8 @@ const DEFAULTS: [(&str, &str); 26] = [
     ("lc_ctype", "C"),
     ("lc_monetary", "C"),
     ("max_identifier_length", "128"),
+    // How clients are to encrypt a password that they set; psql's \password asks.
+    ("password_encryption", "scram-sha-256"),
     ("search_path", "public"),
     ("server_encoding", "UTF8"),
     ("server_version", SERVER_VERSION),
@@ -58,7 +60,7 @@ const DEFAULTS: [(&str, &str); 26] = [
 ];
 
 /// The settings of one connection.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Parameters {
     /// The settings at the start of the connection, which `RESET` restores.
     first: Values,
@@ -67,7 +69,7 @@ pub(super) struct Parameters {
     ends: Option<Box<Ends>>,
 }
 
-/// Values of settings by name.
+/// Values of settings by name, where they aren't the defaults: a connection that waits takes little memory.
 type Values = BTreeMap<&'static str, String>;
 
 /// The values of the settings behind a transaction.
@@ -79,10 +81,15 @@ struct Ends {
     committed: Values,
 }
 
-impl Default for Parameters {
-    fn default() -> Parameters {
-        let values: Values = DEFAULTS.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
-        Parameters { first: values.clone(), values, ends: None }
+fn default_of(name: &str) -> &'static str {
+    DEFAULTS.iter().find(|(other, _)| *other == name).map_or("", |(_, value)| value)
+}
+
+/// Gives a setting a value; without one its default.
+fn put(values: &mut Values, name: &'static str, value: Option<String>) {
+    match value.filter(|value| value != default_of(name)) {
+        Some(value) => drop(values.insert(name, value)),
+        None => drop(values.remove(name)),
     }
 }
 
@@ -97,8 +104,7 @@ fn supported_name(name: &str) -> Result<&'static str, Refusal> {
 impl Parameters {
     /// Names and values that are reported to the client, as PostgreSQL spells them.
     pub(super) fn reported_values(&self) -> impl Iterator<Item = (&'static str, &str)> {
-        let name_and_value = |name: &&'static str| self.values.get(name).map(|value| (spelt(name), value.as_str()));
-        REPORTED.iter().chain(["timezone"].iter()).filter_map(name_and_value)
+        REPORTED.iter().chain(["timezone"].iter()).map(|&name| (spelt(name), self.value(name)))
     }
 
     /// The name and value of a setting that is reported when it changes; `None` for others.
@@ -112,7 +118,11 @@ impl Parameters {
             "transaction_isolation" if self.ends.is_none() => "default_transaction_isolation",
             supported => supported,
         };
-        Ok(self.values.get(supported).map_or("", String::as_str))
+        Ok(self.value(supported))
+    }
+
+    fn value(&self, name: &'static str) -> &str {
+        self.values.get(name).map_or(default_of(name), String::as_str)
     }
 
     /// Whether all statements of the transaction see the same.
@@ -144,14 +154,14 @@ impl Parameters {
     pub(super) fn set(&mut self, name: &str, value: Option<&str>) -> Result<(), Refusal> {
         let supported = supported_name(name)?;
         let value = match value {
-            None => self.first.get(supported).cloned().unwrap_or_default(),
-            Some(value) => accept_value(supported, value)?,
+            None => self.first.get(supported).cloned(),
+            Some(value) => Some(accept_value(supported, value)?),
         };
         // A setting of the transaction itself ends with it.
         if let Some(ends) = self.ends.as_mut().filter(|_| !supported.starts_with("transaction_")) {
-            ends.committed.insert(supported, value.clone());
+            put(&mut ends.committed, supported, value.clone());
         }
-        self.values.insert(supported, value);
+        put(&mut self.values, supported, value);
         Ok(())
     }
 
@@ -233,6 +243,7 @@ fn accept_value(name: &'static str, value: &str) -> Result<String, Refusal> {
             lower.parse::<i32>().ok().filter(|digits| (0..=3).contains(digits)).map(|digits| digits.to_string())
         }
         "intervalstyle" => one_of(&["postgres"], "postgres"),
+        "password_encryption" => one_of(&["scram-sha-256"], "scram-sha-256"),
         "search_path" => {
             let is_here = lower
                 .split(',')

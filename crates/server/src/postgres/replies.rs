@@ -37,6 +37,23 @@ impl Replies {
         self.message(b'R', |body| body.put_u32(3));
     }
 
+    /// Asks the client to prove its password by a mechanism.
+    pub(super) fn ask_for_proof(&mut self, mechanism: &str) {
+        self.message(b'R', |body| {
+            body.put_u32(10);
+            text(body, mechanism);
+            body.put_u8(0);
+        });
+    }
+
+    /// The server's answer in an exchange that goes on, or its last message.
+    pub(super) fn exchange(&mut self, message: &str, is_last: bool) {
+        self.message(b'R', |body| {
+            body.put_u32(if is_last { 12 } else { 11 });
+            body.put_slice(message.as_bytes());
+        });
+    }
+
     pub(super) fn parameter(&mut self, name: &str, value: &str) {
         self.message(b'S', |body| {
             text(body, name);

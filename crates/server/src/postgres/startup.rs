@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use bytes::{Buf, Bytes};
+use splay_store::{SCRAM_SHA_256, ScramVerifier};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 
 use super::connection::Connection;
@@ -10,6 +11,7 @@ use super::messages::{Body, Reader};
 use super::parameters::{Parameters, of_options};
 use super::refusal::Refusal;
 use super::replies::Replies;
+use super::scram::{self, ScramExchange};
 use super::{PostgresFront, Wire};
 use crate::callers::Caller;
 use crate::problem::{Code, Problem};
@@ -129,18 +131,54 @@ async fn set_up(
         replies.older_version(&unknown);
     }
     let callers = &front.shared.callers;
-    let caller = if callers.ask().map_err(refusal)? {
+    let caller = if !callers.ask().map_err(refusal)? {
+        callers.anonymous().map_err(refusal)?
+    } else if let Some(verifier) = callers.verifier_of(&user).map_err(refusal)? {
+        let is_proved = prove(reader, &mut replies, verifier.clone()).await?;
+        callers.of_proof(&user, &verifier, is_proved).map_err(refusal)?
+    } else {
         replies.ask_for_password();
-        let written = reader.stream().write_all(&replies.bytes).await;
-        written.map_err(|_| Refusal::fatal("08006", "the connection broke off"))?;
-        replies.bytes.clear();
+        send(reader, &mut replies).await?;
         let password = password(reader).await?;
         callers.of_password(&user, &password).await.map_err(refusal)?
-    } else {
-        callers.anonymous().map_err(refusal)?
     };
     replies.authenticated();
     Ok((parameters, caller, replies))
+}
+
+async fn send(reader: &mut Reader<Box<dyn Wire>>, replies: &mut Replies) -> Result<(), Refusal> {
+    let written = reader.stream().write_all(&replies.bytes).await;
+    replies.bytes.clear();
+    written.map_err(|_| Refusal::fatal("08006", "the connection broke off"))
+}
+
+/// Whether the client proves that it knows the password of a verifier. The server's last message waits in `replies`.
+async fn prove(
+    reader: &mut Reader<Box<dyn Wire>>,
+    replies: &mut Replies,
+    verifier: ScramVerifier,
+) -> Result<bool, Refusal> {
+    replies.ask_for_proof(SCRAM_SHA_256);
+    send(reader, replies).await?;
+    let mut body = response(reader, scram::MESSAGE_BYTES_MAX).await?;
+    if body.text().map_err(fatal)? != SCRAM_SHA_256 {
+        return Err(Refusal::fatal("0A000", format!("this server knows the mechanism {SCRAM_SHA_256} alone")));
+    }
+    // The length of what follows, which is the rest of the message.
+    body.number().map_err(fatal)?;
+    let (exchange, answer) = ScramExchange::begin(verifier, &body.rest_as_text().map_err(fatal)?)?;
+    replies.exchange(&answer, false);
+    send(reader, replies).await?;
+    let mut body = response(reader, scram::MESSAGE_BYTES_MAX).await?;
+    let last = exchange.end(&body.rest_as_text().map_err(fatal)?)?;
+    if let Some(last) = &last {
+        replies.exchange(last, true);
+    }
+    Ok(last.is_some())
+}
+
+fn fatal(refusal: Refusal) -> Refusal {
+    Refusal { is_fatal: true, ..refusal }
 }
 
 /// The error for a client that isn't let in.
@@ -167,7 +205,6 @@ fn request(packet: Bytes) -> Result<StartupRequest, Refusal> {
     }
     let (user, parameters, unknown) = (String::new(), Parameters::default(), Vec::new());
     let mut request = StartupRequest { user, parameters, unknown, minor: version & 0xffff };
-    let fatal = |refusal: Refusal| Refusal { is_fatal: true, ..refusal };
     loop {
         let name = body.text().map_err(fatal)?;
         if name.is_empty() {
@@ -196,16 +233,19 @@ fn request(packet: Bytes) -> Result<StartupRequest, Refusal> {
 }
 
 async fn password(reader: &mut Reader<Box<dyn Wire>>) -> Result<String, Refusal> {
+    response(reader, PASSWORD_BYTES_MAX).await?.text().map_err(fatal)
+}
+
+/// The client's next message about its password.
+async fn response(reader: &mut Reader<Box<dyn Wire>>, bytes_max: usize) -> Result<Body, Refusal> {
     loop {
-        if let Some((kind, body)) = reader.take(PASSWORD_BYTES_MAX)? {
-            if kind != b'p' {
-                return Err(Refusal::fatal("08P01", "a password was expected"));
+        match reader.take(bytes_max)? {
+            Some((b'p', body)) => return Ok(Body(body)),
+            Some(_) => return Err(Refusal::fatal("08P01", "a password was expected")),
+            None if reader.fill().await.unwrap_or(0) == 0 => {
+                return Err(Refusal::fatal("28P01", "no password was given: it is the user's, or a token"));
             }
-            let mut body = Body(body);
-            return body.text().map_err(|refusal| Refusal { is_fatal: true, ..refusal });
-        }
-        if reader.fill().await.unwrap_or(0) == 0 {
-            return Err(Refusal::fatal("28P01", "no password was given: it is the user's, or a token"));
+            None => {}
         }
     }
 }

@@ -106,7 +106,7 @@ fn roles(access: &Access, only_users: bool, is_own: &dyn Fn(&str) -> bool) -> Co
 
 /// Its quotas as `SET (…)` takes them.
 fn quotas(role: &Role) -> Option<String> {
-    let each = role.quotas.iter().map(|(quota, value)| format!("{} = {value}", quota.as_str()));
+    let each = role.quotas.iter().map(|(quota, value)| format!("{} = {}", quota.as_str(), quota.text(*value)));
     (!role.quotas.is_empty()).then(|| each.collect::<Vec<_>>().join(", "))
 }
 

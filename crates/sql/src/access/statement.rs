@@ -8,7 +8,7 @@ mod tests;
 use std::collections::BTreeMap;
 
 use datafusion::sql::sqlparser::tokenizer::Token;
-use splay_store::{PUBLIC, Policy, Privilege, Quota};
+use splay_store::{PUBLIC, Policy, Privilege, Quota, ScramVerifier};
 
 use crate::change::options_of_change;
 use crate::error::{Error, Result, fault};
@@ -198,7 +198,9 @@ fn option(words: &mut TokenReader<'_>, options: &mut RoleOptions) -> Result<()> 
         };
         words.step();
         if password.as_deref().is_some_and(is_hash) {
-            return fault("PASSWORD takes the password itself: hashes of PostgreSQL's are not supported");
+            return fault(
+                "PASSWORD takes the password itself, or a SCRAM-SHA-256 verifier of 4,096 iterations or more, as psql's \\password makes it",
+            );
         }
         options.password = Some(password);
         return Ok(());
@@ -251,11 +253,11 @@ fn quotas(words: &mut TokenReader<'_>) -> Result<Option<BTreeMap<Quota, Option<u
     Ok(Some(quotas))
 }
 
-/// Whether a text is a password's hash as PostgreSQL's clients send it.
+/// Whether a text is a hash as PostgreSQL's clients send it in place of a password, and not one that can be stored.
 fn is_hash(password: &str) -> bool {
     let is_md5 = password.len() == 35
         && password.strip_prefix("md5").is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_hexdigit()));
-    is_md5 || password.starts_with("SCRAM-SHA-256$")
+    is_md5 || password.starts_with("SCRAM-SHA-256$") && ScramVerifier::parse(password).is_none()
 }
 
 /// `VALID UNTIL`; no time means `infinity`.

@@ -4,15 +4,21 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Access, Role};
+use super::{Access, Quota, Role};
 use crate::error::{Error, Result};
 
 /// Newest version of the file that this release reads and writes.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
-/// The version of a file with these: one without quotas is read by releases that know none.
+/// The version of a file with these: one without verifiers, priorities and quotas is read by releases that know none.
 fn version(access: &Access) -> u32 {
-    if access.roles.iter().any(|role| !role.quotas.is_empty()) { VERSION } else { 1 }
+    let has_verifier = |role: &Role| role.password.as_ref().is_some_and(|password| password.verifier().is_some());
+    let has_priority = |role: &Role| role.quotas.contains_key(&Quota::StatementPriority);
+    match access.roles.iter().any(|role| has_verifier(role) || has_priority(role)) {
+        true => VERSION,
+        false if access.roles.iter().any(|role| !role.quotas.is_empty()) => 2,
+        false => 1,
+    }
 }
 
 #[derive(Serialize, Deserialize)]

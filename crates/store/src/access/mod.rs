@@ -4,7 +4,8 @@
 //!   revoking a right doesn't wait for a change of tables.
 //! - Roles have quotas (`quota.rs`), which a server enforces.
 //! - If the file doesn't match its digest, every question about it fails with the damage, so nobody gets in.
-//! - Passwords are stored as Argon2id hashes, tokens as BLAKE3 digests. No message contains a secret.
+//! - Passwords are stored as Argon2id hashes, or as verifiers that clients computed (`scram.rs`), tokens as BLAKE3 digests. No message contains a
+//!   secret.
 //! - Grants and policies refer to names, so a table that one of them names can't be renamed.
 //!
 //! Bytes: docs/format/access.md.
@@ -14,6 +15,7 @@ mod file;
 mod grant;
 mod quota;
 mod rights;
+mod scram;
 mod secret;
 #[cfg(test)]
 mod tests;
@@ -28,6 +30,7 @@ pub(crate) use self::file::{bytes, parse};
 pub use self::grant::{Grant, Privilege};
 pub use self::quota::{Quota, RoleLimit};
 pub use self::rights::{Permission, Rights, RowCondition};
+pub use self::scram::{SCRAM_SHA_256, ScramVerifier};
 pub use self::secret::{Password, Secret};
 
 /// The role that everybody has.
@@ -185,13 +188,29 @@ impl Access {
         (token_entry.expires.is_none_or(|at| now < at) && role.may_log_in(now)).then_some((role, token_entry))
     }
 
-    /// The user with this name and password, at a time. Takes as long for a name that doesn't exist.
+    /// The user with this name and password, at a time. Takes as long for a name that doesn't exist as for one with an Argon2id hash.
     #[must_use]
     pub fn user_of_password(&self, name: &str, password: &str, now: i64) -> Option<&Role> {
         let role = self.role(name).filter(|role| role.may_log_in(now));
         let stored = role.and_then(|role| role.password.as_ref());
         let is_right = stored.unwrap_or(Password::nobodys()).is(password);
         role.filter(|_| is_right && stored.is_some())
+    }
+}
+
+impl Access {
+    /// The verifier with which to ask a client for the password of this user: his, or one that nobody knows a password for if no user of this name
+    /// has a password and all others have verifiers, so that a client doesn't learn who there is. `None` asks for the password itself.
+    #[must_use]
+    pub fn verifier_of(&self, name: &str, now: i64, key: &[u8]) -> Option<ScramVerifier> {
+        let role = self.role(name).filter(|role| role.may_log_in(now));
+        if let Some(password) = role.and_then(|role| role.password.as_ref()) {
+            return password.verifier().cloned();
+        }
+        let mut passwords = self.roles.iter().filter_map(|role| role.password.as_ref()).peekable();
+        let is_usual = passwords.peek().is_some() && passwords.all(|password| password.verifier().is_some());
+        // A token may stand for the password, and a client that proves a password doesn't send it.
+        (is_usual && self.tokens.is_empty()).then(|| ScramVerifier::nobodys(name, key))
     }
 }
 

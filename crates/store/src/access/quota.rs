@@ -1,6 +1,6 @@
 //! Quotas: how much of a server the users of a role may take.
 //!
-//! - A quota has the name of the server's limit that it narrows; the server enforces the lower of both.
+//! - A quota has the name of the server's limit that it narrows; the server enforces the lower of both. `statement_priority` narrows none.
 //! - A user has the quotas of its own role and of all roles that it is a member of. The widest of several holds: a
 //!   granted role takes nothing away. A role without a quota doesn't count.
 //! - Superusers have none, so that whoever sets quotas can always get in to change them.
@@ -29,20 +29,26 @@ pub enum Quota {
     SubscriptionsMax,
     /// Rows that a user sends a second.
     RowsPerSecondMax,
+    /// How urgent a statement is among those that wait for a slot: 1 low, 2 normal, 3 high.
+    StatementPriority,
 }
+
+/// Priorities of statements by their value, from 1 on.
+const PRIORITIES: [&str; 3] = ["low", "normal", "high"];
 
 /// The least memory that a statement may be held to: with less none runs.
 const STATEMENT_BYTES_MIN: u64 = 1 << 20;
 
 impl Quota {
     /// All of them.
-    pub const ALL: [Quota; 6] = [
+    pub const ALL: [Quota; 7] = [
         Quota::StatementBytesMax,
         Quota::StatementSecondsMax,
         Quota::StatementRowsMax,
         Quota::StatementsMax,
         Quota::SubscriptionsMax,
         Quota::RowsPerSecondMax,
+        Quota::StatementPriority,
     ];
 
     /// Its name.
@@ -55,6 +61,7 @@ impl Quota {
             Quota::StatementsMax => "statements_max",
             Quota::SubscriptionsMax => "subscriptions_max",
             Quota::RowsPerSecondMax => "rows_per_second_max",
+            Quota::StatementPriority => "statement_priority",
         }
     }
 
@@ -76,7 +83,14 @@ impl Quota {
     }
 
     pub(super) fn is_sound(self, value: u64) -> bool {
-        value >= self.least()
+        value >= self.least() && (self != Quota::StatementPriority || value <= PRIORITIES.len() as u64)
+    }
+
+    /// A value as it is written.
+    #[must_use]
+    pub fn text(self, value: u64) -> String {
+        let name = usize::try_from(value).ok().and_then(|value| PRIORITIES.get(value.checked_sub(1)?));
+        name.filter(|_| self == Quota::StatementPriority).map_or_else(|| value.to_string(), |name| (*name).to_owned())
     }
 
     /// The value that a text gives it: a size or a whole number.
@@ -89,6 +103,10 @@ impl Quota {
                 text.parse::<ByteSize>().ok().map(|size| size.0 as u64),
                 "a size of 1M or more, such as '512M' or '2G'",
             ),
+            Quota::StatementPriority => {
+                let place = PRIORITIES.iter().position(|name| name.eq_ignore_ascii_case(text.trim()));
+                (place.map(|place| place as u64 + 1), "'low', 'normal' or 'high'")
+            }
             _ => (text.trim().parse::<u64>().ok(), "a whole number above 0"),
         };
         value.filter(|value| self.is_sound(*value)).ok_or_else(|| format!("{} is {takes}, not {text:?}", self.as_str()))

@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 use argon2::{Algorithm, Argon2, Block, Params, Version};
 use serde::{Deserialize, Serialize};
 
+use super::scram::ScramVerifier;
 use crate::error::{Error, Result};
 
 /// The cost of a new password's hash, as OWASP advises for Argon2id: 19 MiB, two passes, one lane.
@@ -23,14 +24,31 @@ const TOKEN_BYTES: usize = 32;
 /// Bytes of the longest password.
 pub(super) const PASSWORD_BYTES_MAX: usize = 1024;
 
-/// An Argon2id hash of a password.
+/// What is stored of a password.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Password {
+    /// Its Argon2id hash.
+    Argon2id(Argon2id),
+    /// A verifier that a client computed, with which PostgreSQL's clients don't have to send the password.
+    Scram(Scram),
+}
+
+/// An Argon2id hash.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Password {
+pub struct Argon2id {
     memory_kib: u32,
     passes: u32,
     salt: String,
     hash: String,
+}
+
+/// A verifier for SCRAM-SHA-256.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scram {
+    scram: ScramVerifier,
 }
 
 impl std::fmt::Debug for Password {
@@ -40,11 +58,15 @@ impl std::fmt::Debug for Password {
 }
 
 impl Password {
-    /// The hash of a password, with a new salt. Takes some 20 milliseconds and 19 MiB.
+    /// The Argon2id hash of a password, with a new salt; takes some 20 milliseconds and 19 MiB. Of a text that is a verifier for SCRAM-SHA-256, as
+    /// PostgreSQL's clients send it in place of the password, that verifier.
     ///
     /// # Errors
     /// [`Error::Refused`] for an empty or very long password, and without random bytes.
     pub fn new(password: &str) -> Result<Password> {
+        if let Some(scram) = ScramVerifier::parse(password) {
+            return Ok(Password::Scram(Scram { scram }));
+        }
         if password.is_empty() || password.len() > PASSWORD_BYTES_MAX {
             return Err(refusal(format!("a password has 1 to {PASSWORD_BYTES_MAX} bytes")));
         }
@@ -54,44 +76,76 @@ impl Password {
 
     pub(super) fn with(password: &str, salt: &[u8], memory_kib: u32, passes: u32) -> Result<Password> {
         let hash = hash(password, salt, memory_kib, passes).ok_or_else(|| refusal("the password can't be hashed"))?;
-        Ok(Password { memory_kib, passes, salt: hex(salt), hash: hash.to_hex().to_string() })
+        let (salt, hash) = (hex(salt), hash.to_hex().to_string());
+        Ok(Password::Argon2id(Argon2id { memory_kib, passes, salt, hash }))
     }
 
     /// Whether this is the password. Compares in constant time.
     #[must_use]
     pub fn is(&self, password: &str) -> bool {
-        let Some(salt) = from_hex(&self.salt).filter(|_| self.is_sound() && password.len() <= PASSWORD_BYTES_MAX)
-        else {
-            return false;
-        };
-        let stored_hash = blake3::Hash::from_hex(&self.hash);
-        let computed_hash = hash(password, &salt, self.memory_kib, self.passes);
-        matches!((stored_hash, computed_hash), (Ok(stored_hash), Some(computed_hash)) if stored_hash == computed_hash)
+        let is_short = password.len() <= PASSWORD_BYTES_MAX;
+        match self {
+            Password::Argon2id(hash) => is_short && hash.is(password),
+            // Clients prepare passwords so before they compute a verifier, where that is possible.
+            Password::Scram(Scram { scram }) => {
+                is_short && stringprep::saslprep(password).map_or_else(|_| scram.is(password), |text| scram.is(&text))
+            }
+        }
+    }
+
+    /// The verifier for SCRAM-SHA-256, if that is what is stored.
+    #[must_use]
+    pub fn verifier(&self) -> Option<&ScramVerifier> {
+        match self {
+            Password::Argon2id(_) => None,
+            Password::Scram(Scram { scram }) => Some(scram),
+        }
     }
 
     /// Something that differs once the password or its hash does, for a cache of passwords that were right.
     #[must_use]
-    pub fn mark(&self) -> &str {
-        &self.hash
+    pub fn mark(&self) -> String {
+        match self {
+            Password::Argon2id(hash) => hash.hash.clone(),
+            Password::Scram(Scram { scram }) => scram.to_string(),
+        }
     }
 
-    /// Whether the hash is well formed and its cost within bounds.
+    /// Whether the hash is well formed and its cost within bounds. A verifier is, or it can't be read.
     pub(super) fn is_sound(&self) -> bool {
-        (8..=MEMORY_KIB_MAX).contains(&self.memory_kib)
-            && (1..=PASSES_MAX).contains(&self.passes)
-            && from_hex(&self.salt).is_some_and(|salt| (8..=64).contains(&salt.len()))
-            && blake3::Hash::from_hex(&self.hash).is_ok()
+        match self {
+            Password::Argon2id(hash) => hash.is_sound(),
+            Password::Scram(_) => true,
+        }
     }
 
     /// A hash that no password has. It is compared for users that don't exist, so that the answer takes as long as for others.
     pub(super) fn nobodys() -> &'static Password {
         static NOBODYS: OnceLock<Password> = OnceLock::new();
-        NOBODYS.get_or_init(|| Password {
-            memory_kib: MEMORY_KIB,
-            passes: PASSES,
-            salt: hex(&[0; SALT_BYTES]),
-            hash: hex(&[0; HASH_BYTES]),
+        NOBODYS.get_or_init(|| {
+            Password::Argon2id(Argon2id {
+                memory_kib: MEMORY_KIB,
+                passes: PASSES,
+                salt: hex(&[0; SALT_BYTES]),
+                hash: hex(&[0; HASH_BYTES]),
+            })
         })
+    }
+}
+
+impl Argon2id {
+    fn is(&self, password: &str) -> bool {
+        let Some(salt) = from_hex(&self.salt).filter(|_| self.is_sound()) else { return false };
+        let stored_hash = blake3::Hash::from_hex(&self.hash);
+        let computed_hash = hash(password, &salt, self.memory_kib, self.passes);
+        matches!((stored_hash, computed_hash), (Ok(stored_hash), Some(computed_hash)) if stored_hash == computed_hash)
+    }
+
+    fn is_sound(&self) -> bool {
+        (8..=MEMORY_KIB_MAX).contains(&self.memory_kib)
+            && (1..=PASSES_MAX).contains(&self.passes)
+            && from_hex(&self.salt).is_some_and(|salt| (8..=64).contains(&salt.len()))
+            && blake3::Hash::from_hex(&self.hash).is_ok()
     }
 }
 

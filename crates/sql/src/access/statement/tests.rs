@@ -164,12 +164,18 @@ fn quotas_are_taken_apart() {
     assert_eq!(changed, [(Quota::RowsPerSecondMax, Some(50_000)), (Quota::StatementsMax, None)].into());
     assert_eq!(quotas("alter user ann reset all"), Quota::ALL.map(|quota| (quota, None)).into());
     assert!(quotas("alter user ann nologin").is_empty());
+    for (text, value) in [("'low'", 1), ("'Normal'", 2), ("high", 3)] {
+        let set = quotas(&format!("alter role desk set (statement_priority = {text})"));
+        assert_eq!(set, [(Quota::StatementPriority, Some(value))].into());
+        assert!(text.to_lowercase().contains(&Quota::StatementPriority.text(value)));
+    }
     for (text, part) in [
         ("create role desk set (memory = 1)", "memory is no quota of a role; there are statement_bytes_max"),
         ("alter role desk set (statements_max = 0)", "statements_max is a whole number above 0, not \"0\""),
         ("alter role desk set (statements_max = 4, statements_max = 5)", "given twice"),
         ("alter role desk set (statements_max = 4) reset (statements_max)", "given twice"),
         ("alter role desk set (statement_bytes_max = '1K')", "a size of 1M or more"),
+        ("alter role desk set (statement_priority = 2)", "statement_priority is 'low', 'normal' or 'high', not \"2\""),
         ("alter role desk set statements_max = 4", "( behind SET"),
         ("alter role desk reset statements_max", "( behind RESET"),
         ("create role desk reset (statements_max)", "RESET is of ALTER ROLE"),
