@@ -10,7 +10,7 @@ SPLAY = target/release/splay
 # Notes how long a step takes in target/durations.tsv.
 TIMED = .ci/timed
 
-.PHONY: build console test-console splay demo references check test test-rust test-ticks test-oracle test-python test-feeds test-delta test-kafka test-stores test-cluster bench-kafka wheel lint lint-python deb doc bench bench-full bench-engine bench-frames bench-cliffs bench-compression bench-builds bench-changes bench-reference bench-groupings bench-relations bench-encryption bench-views bench-load bench-ingest bench-followers \
+.PHONY: build console test-console splay demo references check test test-rust test-ticks test-oracle test-python test-clients test-feeds test-delta test-kafka test-stores test-cluster bench-kafka wheel lint lint-python deb doc bench bench-full bench-engine bench-frames bench-cliffs bench-compression bench-builds bench-changes bench-reference bench-groupings bench-relations bench-encryption bench-views bench-load bench-ingest bench-followers \
 	capture-day crash-test long-tests soak fuzz fuzz-seeded fuzz-statements clippy clean
 
 # The web console, which the builds below make part of the command. Where Node.js is missing this says so, and they go on without it.
@@ -101,6 +101,13 @@ test-feeds: wheel splay
 	$(VENV)/bin/python -m pip install --quiet -r python/requirements-feeds.txt
 	$(VENV)/bin/python -m pip install --quiet --force-reinstall --no-deps target/wheels/splay-*.whl
 	$(VENV)/bin/python -m pytest -q python/tests/test_cryptofeed.py python/tests/test_cryptofeed_sockets.py python/tests/test_binance_recorded.py python/tests/test_serve.py
+
+# Every client against a server, as a table: version, what was run, result. CLIENTS="psql grafana" runs some. Clients of Go compile, Cryptofeed
+# comes as source; what can't be had is named.
+test-clients: wheel splay
+	$(VENV)/bin/python -m pip install --quiet -r python/requirements-feeds.txt || echo "Cryptofeed can't be installed here" >&2
+	$(VENV)/bin/python -m pip install --quiet --force-reinstall --no-deps target/wheels/splay-*.whl
+	SPLAY_CLIENTS=1 $(VENV)/bin/python python/tests/clients.py $(CLIENTS)
 
 # Published Delta tables with all engines that read them; PySpark is large, and fetches Delta's classes from Maven Central. `test-python` skips
 # the engines that aren't installed.
