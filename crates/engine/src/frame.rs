@@ -13,7 +13,7 @@ use crate::error::Result;
 use crate::expr::codes::condition;
 use crate::expr::{Expr, InputColumns};
 use crate::filter_mask::FilterMask;
-use crate::late::{Choices, FrameColumn, JoinedChoices};
+use crate::late::{Choices, FrameColumn, JoinedChoices, is_of_any_length};
 use crate::order::{order, order_by};
 use crate::parallel::{each, threads_for};
 use crate::value::Value;
@@ -37,6 +37,21 @@ pub struct SortKey {
     pub descending: bool,
     /// Nulls before all values.
     pub nulls_first: bool,
+}
+
+/// Spare bytes of a column that are kept: fewer aren't worth a copy.
+const SPARE_BYTES_MAX: usize = 64 << 10;
+
+/// Gives back the room that a function reserved for texts or lists and didn't need, where that is more than they take: kernels grow their buffers
+/// by doubling, those of nested lists on each level.
+fn release_spare_room(values: &mut ArrayRef) {
+    if !is_of_any_length(values.data_type()) {
+        return;
+    }
+    let held = values.get_array_memory_size();
+    if held > SPARE_BYTES_MAX && values.to_data().get_slice_memory_size().is_ok_and(|used| used < held / 2) {
+        values.shrink_to_fit();
+    }
 }
 
 impl Frame {
@@ -143,7 +158,11 @@ impl Frame {
     pub fn project(&self, outputs: &[Expr], constants: &[ArrayRef]) -> Result<Frame> {
         let columns = outputs.iter().map(|output| match output {
             Expr::Column(position) => Ok(self.columns[*position].clone()),
-            computed => computed.evaluate(self, constants)?.into_array(self.rows).map(FrameColumn::Array),
+            computed => {
+                let mut values = computed.evaluate(self, constants)?.into_array(self.rows)?;
+                release_spare_room(&mut values);
+                Ok(FrameColumn::Array(values))
+            }
         });
         Ok(Frame { columns: columns.collect::<Result<Vec<_>>>()?, rows: self.rows })
     }

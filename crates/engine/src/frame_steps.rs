@@ -26,6 +26,12 @@ pub(crate) fn check_whole(frames: &[Frame], context: &ExecutionContext<'_>, copi
         // A column that is gathered late costs a row number for each row.
         let copied = types.iter().enumerate().filter(|(place, _)| copies_all || !is_late(*place)).map(|(_, of)| of);
         check_memory(rows, copied.chain([&DataType::UInt32]), context.memory_bytes / 2)?;
+        // Texts and lists that are there already have a known length.
+        let bytes = frames.iter().flat_map(Frame::columns).filter_map(FrameColumn::bytes_of_any_length);
+        let (needed, limit) = (bytes.fold(0, usize::saturating_add), context.memory_bytes / 2);
+        if needed > limit {
+            return Err(Error::Memory { needed, limit });
+        }
     }
     Ok(types)
 }

@@ -39,11 +39,27 @@ pub(crate) enum FrameColumn {
     Late(LateColumn),
 }
 
+/// Whether values of a type have no fixed width. The texts of a dictionary are shared by all rows, so codes have one.
+pub(crate) fn is_of_any_length(data_type: &DataType) -> bool {
+    let is_narrow = matches!(data_type, DataType::Boolean | DataType::Null | DataType::Dictionary(_, _));
+    !is_narrow && data_type.primitive_width().is_none()
+}
+
 impl FrameColumn {
     pub fn data_type(&self) -> &DataType {
         match self {
             FrameColumn::Array(values) => values.data_type(),
             FrameColumn::Late(late) => late.parts[0].data_type(),
+        }
+    }
+
+    /// The bytes of texts, lists and structures that are there already; `None` for values of a fixed width, and before they are gathered.
+    pub(crate) fn bytes_of_any_length(&self) -> Option<usize> {
+        match self {
+            FrameColumn::Array(values) if is_of_any_length(values.data_type()) => {
+                Some(values.to_data().get_slice_memory_size().unwrap_or_else(|_| values.get_array_memory_size()))
+            }
+            _ => None,
         }
     }
 

@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use arrow::array::Array;
 use arrow::datatypes::DataType;
 use splay_store::storage::mapped_ranges;
 use splay_store::{SelectionStats, TableSnapshot};
@@ -76,16 +75,10 @@ impl Reads {
     /// # Errors
     /// If the plan has made more than `limit` bytes of them.
     pub(crate) fn add_computed(&self, rows: &Frame, limit: usize) -> Result<()> {
-        let computed = rows.columns().iter().filter_map(|column| match column {
-            FrameColumn::Array(values) if is_of_any_length(values.data_type()) => Some(values),
-            _ => None,
-        });
         let mut bytes = 0usize;
-        for values in computed {
-            let reckoned = values.len().saturating_mul(VALUE_BYTES);
-            let bytes_of_array =
-                values.to_data().get_slice_memory_size().unwrap_or_else(|_| values.get_array_memory_size());
-            bytes = bytes.saturating_add(bytes_of_array.saturating_sub(reckoned));
+        for of_column in rows.columns().iter().filter_map(FrameColumn::bytes_of_any_length) {
+            let reckoned = rows.len().saturating_mul(VALUE_BYTES);
+            bytes = bytes.saturating_add(of_column.saturating_sub(reckoned));
         }
         if bytes == 0 {
             return Ok(());
@@ -104,12 +97,6 @@ impl Reads {
             peak_memory_bytes: 0,
         }
     }
-}
-
-/// Whether values of a type have no fixed width. The texts of a dictionary are shared by all rows, so codes have one.
-fn is_of_any_length(data_type: &DataType) -> bool {
-    let is_narrow = matches!(data_type, DataType::Boolean | DataType::Null | DataType::Dictionary(_, _));
-    !is_narrow && data_type.primitive_width().is_none()
 }
 
 /// The size of a value of a stored column in bytes.

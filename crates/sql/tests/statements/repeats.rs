@@ -57,6 +57,18 @@ fn constants_that_double_are_refused_before_they_fill_the_memory() {
     }
 }
 
+/// Regression: kernels over lists reserve several times what they need, and the rows of a sort kept all of it.
+#[test]
+fn lists_that_functions_make_keep_no_spare_room() {
+    let _alone = alone();
+    let (_folder, database) = market::database(Tier::Mapped);
+    let session = session(&database);
+    let text = "select x || x as x from (select x || x as x from (select make_array(1, 2, 3) as x from tick) order by x) order by x";
+    let outcome = run(&session, text, Duration::from_secs(20));
+    assert!(matches!(outcome.result, Ok(200_000) | Err(Error::Memory { .. })), "{:?}", outcome.result);
+    assert!(outcome.memory < MEMORY * 2, "{} bytes, {:?}", outcome.memory, outcome.result);
+}
+
 /// Before, a tick plan took columns of Parquet for slices of a mapped file.
 #[test]
 fn rows_of_parquet_that_have_to_be_decoded_count() {
