@@ -63,6 +63,24 @@ pub(crate) enum DetectedFormat {
 /// Batches of a binary file, each with the share of the file read so far (0 to 1).
 pub(crate) type FileBatches = Box<dyn Iterator<Item = Result<(RecordBatch, f64)>>>;
 
+/// The batches of a decoder, each with the file's bytes that are read by then, up to the first that isn't there or is an error.
+pub(crate) fn batches_until_the_end(
+    file: &InputFile,
+    mut next: impl FnMut() -> Result<Option<(RecordBatch, u64)>> + 'static,
+) -> FileBatches {
+    let (mut is_done, bytes) = (false, file.bytes);
+    Box::new(std::iter::from_fn(move || {
+        if is_done {
+            return None;
+        }
+        let batch = next();
+        is_done = !matches!(batch, Ok(Some(_)));
+        #[expect(clippy::cast_precision_loss, reason = "for a progress bar")]
+        let share = |read: u64| read as f64 / f64::max(bytes as f64, 1.0);
+        batch.transpose().map(|batch| batch.map(|(batch, read)| (batch, share(read))))
+    }))
+}
+
 /// Batches whose decoder may panic.
 pub(crate) fn guarded_batches(file: &InputFile, batches: FileBatches) -> FileBatches {
     Box::new(GuardedBatches { file: file.clone(), batches: Some(batches) })

@@ -17,7 +17,7 @@ use splay_store::{ColumnSpec, ColumnType};
 use crate::csv::times::{self, LocalZone};
 use crate::decompress::DecompressedStream;
 use crate::error::{Error, Result};
-use crate::format::FileBatches;
+use crate::format::{FileBatches, batches_until_the_end};
 use crate::input::InputFile;
 
 /// Zone of the times, and of a new table's dates: sessions end after midnight UTC.
@@ -69,18 +69,8 @@ pub(crate) fn is_itch(head: &[u8]) -> bool {
 /// The file's batches.
 pub(crate) fn batches(file: &InputFile) -> Result<FileBatches> {
     let mut decoder = ItchDecoder::open(file)?;
-    let mut is_done = false;
-    let bytes = file.bytes;
-    Ok(Box::new(std::iter::from_fn(move || {
-        if is_done {
-            return None;
-        }
-        let batch = decoder.batch();
-        is_done = !matches!(batch, Ok(Some(_)));
-        #[expect(clippy::cast_precision_loss, reason = "for a progress bar")]
-        let share = decoder.stream.bytes_read() as f64 / f64::max(bytes as f64, 1.0);
-        batch.transpose().map(|batch| batch.map(|batch| (batch, share)))
-    })))
+    let next = move || Ok(decoder.batch()?.map(|batch| (batch, decoder.stream.bytes_read())));
+    Ok(batches_until_the_end(file, next))
 }
 
 /// The days since 1970 of the date in a file's name, as Nasdaq writes it: 01302019.NASDAQ_ITCH50, S081321-v50; or 20190130.

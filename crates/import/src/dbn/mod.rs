@@ -22,7 +22,7 @@ use splay_store::{ColumnSpec, ColumnType};
 
 use crate::decompress::DecompressedStream;
 use crate::error::{Error, Result};
-use crate::format::FileBatches;
+use crate::format::{FileBatches, batches_until_the_end};
 use crate::input::InputFile;
 use fields::{FieldKind, RecordSpec};
 
@@ -49,18 +49,8 @@ pub(crate) fn columns(file: &InputFile) -> Result<(Vec<ColumnSpec>, Option<Strin
 /// The file's batches.
 pub(crate) fn batches(file: &InputFile) -> Result<FileBatches> {
     let mut decoder = DbnDecoder::open(file)?;
-    let mut done = false;
-    let bytes = file.bytes;
-    Ok(Box::new(std::iter::from_fn(move || {
-        if done {
-            return None;
-        }
-        let batch = decoder.batch();
-        done = !matches!(batch, Ok(Some(_)));
-        #[expect(clippy::cast_precision_loss, reason = "for a progress bar")]
-        let share = decoder.stream.bytes_read() as f64 / f64::max(bytes as f64, 1.0);
-        batch.transpose().map(|b| b.map(|b| (b, share)))
-    })))
+    let next = move || Ok(decoder.batch()?.map(|batch| (batch, decoder.stream.bytes_read())));
+    Ok(batches_until_the_end(file, next))
 }
 
 struct DbnDecoder {
