@@ -11,7 +11,6 @@
 //!
 //! DataFusion's own `last_value` was not used because within a batch it gives the first of tied rows.
 
-use std::cmp::Ordering;
 use std::collections::VecDeque;
 use std::mem::size_of_val;
 use std::sync::Arc;
@@ -25,7 +24,7 @@ use datafusion::logical_expr::utils::{AggregateOrderSensitivity, format_state_na
 use datafusion::logical_expr::{Accumulator, AggregateUDFImpl, Expr, GroupsAccumulator, Signature, Volatility};
 
 use crate::order_keys::{IntegerKeys, RowKeys};
-use crate::pick_groups::{PickGroups, SinglePick};
+use crate::pick_groups::{PickGroups, PickRule, SinglePick};
 
 /// `first` or `last`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -176,20 +175,6 @@ impl Request {
     fn row_groups(self) -> Result<PickGroups<RowKeys>> {
         let keys = RowKeys::new(&self.key_types, &self.key_options)?;
         Ok(PickGroups::new(self.pick, self.of, keys))
-    }
-}
-
-/// Which of two rows wins.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct PickRule {
-    pub last: bool,
-    pub ignore_nulls: bool,
-}
-
-impl PickRule {
-    /// Whether a row that compares so with the one held, and arrived after it, takes its place.
-    pub(super) fn replaces(self, later: Ordering) -> bool {
-        if self.last { later.is_ge() } else { later.is_lt() }
     }
 }
 

@@ -11,20 +11,18 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, UInt32Array};
-use arrow::compute::{SortOptions, take};
+use arrow::compute::take;
 use arrow::datatypes::{DataType, Field, FieldRef, Schema};
-use arrow::row::{RowConverter, Rows, SortField};
 use datafusion::common::{Result, ScalarValue, exec_err};
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::{Accumulator, PartitionEvaluator};
 use datafusion::physical_expr_common::physical_expr::PhysicalExpr;
-use splay_store::canonical;
 
 use crate::frame_blocks::{Blocks, ROWS_MIN};
+use crate::frame_call::FrameCall;
 use crate::frame_lists::{FrameLists, ListResult};
 use crate::frame_ranks::{RankStatistic, picked};
-use crate::frame_rows::{Exclusion, FrameEdge, Frames};
-use crate::over_frames::OverFrames;
+use crate::frame_rows::{Exclusion, FrameEdge, Frames, by_value};
 use crate::percentile::{constant, constant_share};
 
 /// Most rows that the frames of one partition may have together, each counted as often as it is looked at: some ten seconds.
@@ -36,7 +34,7 @@ const RESULT_BYTES_MAX: usize = 512 << 20;
 /// Evaluates an aggregate over each frame.
 #[derive(Debug)]
 pub(super) struct FrameEvaluator {
-    pub function: OverFrames,
+    pub call: FrameCall,
     /// Types of the aggregate's arguments, and the arguments.
     pub fields: Vec<FieldRef>,
     pub exprs: Vec<Arc<dyn PhysicalExpr>>,
@@ -46,13 +44,13 @@ pub(super) struct FrameEvaluator {
 impl FrameEvaluator {
     pub fn accumulator(&self) -> Result<Box<dyn Accumulator>> {
         let fields: Vec<Field> = self.fields.iter().map(|field| field.as_ref().clone()).collect();
-        self.function.aggregate.accumulator(AccumulatorArgs {
+        self.call.aggregate.accumulator(AccumulatorArgs {
             return_field: Arc::clone(&self.result),
             schema: &Schema::new(fields),
-            ignore_nulls: self.function.ignores_nulls,
+            ignore_nulls: self.call.ignores_nulls,
             order_bys: &[],
             is_reversed: false,
-            name: self.function.aggregate.name(),
+            name: self.call.aggregate.name(),
             // Which the evaluator sees to.
             is_distinct: false,
             exprs: &self.exprs,
@@ -66,7 +64,7 @@ impl FrameEvaluator {
         if *bytes > RESULT_BYTES_MAX {
             return exec_err!(
                 "the results of {} over frames take more than {RESULT_BYTES_MAX} bytes",
-                self.function.aggregate.name()
+                self.call.aggregate.name()
             );
         }
         Ok(())
@@ -79,7 +77,7 @@ impl FrameEvaluator {
             return exec_err!(
                 "{} would look at more than {STEPS_MAX} rows: its frames are too large for DISTINCT, ORDER BY, EXCLUDE or computed \
                  offsets",
-                self.function.aggregate.name()
+                self.call.aggregate.name()
             );
         }
         Ok(())
@@ -87,17 +85,17 @@ impl FrameEvaluator {
 
     /// The values of the first or last rows of frames by the order of the call; `None` for other aggregates.
     fn picked(&self, visible: &VisibleRows, frames: &Frames, rows: usize) -> Result<Option<ArrayRef>> {
-        let function = &self.function;
-        let picks_last = match function.aggregate.name() {
+        let call = &self.call;
+        let picks_last = match call.aggregate.name() {
             "first" => false,
             "last" => true,
             _ => return Ok(None),
         };
         let (Some(places), [values]) = (&visible.order, visible.arguments.as_slice()) else { return Ok(None) };
-        if function.exclusion != Exclusion::Nothing || function.is_distinct {
+        if call.exclusion != Exclusion::Nothing || call.is_distinct {
             return Ok(None);
         }
-        let nulls = values.logical_nulls().filter(|_| function.ignores_nulls);
+        let nulls = values.logical_nulls().filter(|_| call.ignores_nulls);
         let counts = |row: usize| visible.passes(row) && nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row));
         let frames = (0..rows).map(|row| {
             let [rows, ..] = frames.rows(row, Exclusion::Nothing);
@@ -108,7 +106,7 @@ impl FrameEvaluator {
 
     /// The list or text that the aggregate makes of all rows of a frame, if it does.
     fn gathered(&self) -> Option<ListResult> {
-        let gathered = match (self.function.aggregate.name(), self.result.data_type()) {
+        let gathered = match (self.call.aggregate.name(), self.result.data_type()) {
             ("array_agg", DataType::List(item)) => ListResult::List(Arc::clone(item)),
             ("string_agg", _) => match constant(self.exprs.get(1)?)? {
                 ScalarValue::Utf8(Some(separator)) | ScalarValue::LargeUtf8(Some(separator)) => {
@@ -123,7 +121,7 @@ impl FrameEvaluator {
 
     /// Whether the state of the accumulator is a few numbers, whatever the order of the rows.
     fn has_small_states(&self) -> Result<bool> {
-        let aggregate = &self.function.aggregate;
+        let aggregate = &self.call.aggregate;
         if !is_free_of_order(aggregate.name()) {
             return Ok(false);
         }
@@ -149,11 +147,11 @@ impl FrameEvaluator {
     /// Lists or texts of all rows of each frame.
     fn lists(&self, gathered: ListResult, visible: &VisibleRows, frames: &Frames, rows: usize) -> Result<ArrayRef> {
         let Some(values) = visible.arguments.first() else { return exec_err!("a list of nothing") };
-        let are_left_out = self.function.ignores_nulls || matches!(gathered, ListResult::Text(_));
+        let are_left_out = self.call.ignores_nulls || matches!(gathered, ListResult::Text(_));
         let nulls = values.logical_nulls().filter(|_| are_left_out);
         let (mut lists, mut seen, mut steps, mut bytes) = (FrameLists::default(), AccumulatedRows::default(), 0, 0);
         for row in 0..rows {
-            let parts = frames.rows(row, self.function.exclusion);
+            let parts = frames.rows(row, self.call.exclusion);
             self.count_steps(&mut steps, &parts)?;
             seen.begin();
             let own = visible.seen(parts.into_iter().flatten(), &mut seen).into_iter();
@@ -165,12 +163,12 @@ impl FrameEvaluator {
 
     /// The statistic of ranks that gives the aggregate's result, if there is one.
     fn ranked(&self) -> Option<RankStatistic> {
-        let function = &self.function;
+        let call = &self.call;
         let share = || self.exprs.get(1).and_then(constant_share);
-        let ranked = match (function.aggregate.name(), self.fields.len()) {
-            _ if function.exclusion != Exclusion::Nothing => return None,
-            ("count", 1) if function.is_distinct => return Some(RankStatistic::CountDistinct),
-            _ if function.is_distinct => return None,
+        let ranked = match (call.aggregate.name(), self.fields.len()) {
+            _ if call.exclusion != Exclusion::Nothing => return None,
+            ("count", 1) if call.is_distinct => return Some(RankStatistic::CountDistinct),
+            _ if call.is_distinct => return None,
             ("median", 1) => RankStatistic::Median,
             ("mode", 1) => RankStatistic::Mode,
             ("percentile_cont", 2) => RankStatistic::Continuous(share()?),
@@ -181,33 +179,22 @@ impl FrameEvaluator {
     }
 
     fn frames(&self, values: &[ArrayRef], rows: usize) -> Result<Frames> {
-        let function = &self.function;
-        let [_, _, keys, offsets] = function.places();
+        let call = &self.call;
+        let [_, _, keys, offsets] = call.places();
         let mut offset_columns = offsets.map(|place| Arc::clone(&values[place]));
         let mut bound = |side: usize| -> Result<FrameEdge> {
-            let offset = if function.offsets[side] { offset_columns.next() } else { None };
-            FrameEdge::new(&function.bounds[side], offset, rows)
+            let offset = if call.offsets[side] { offset_columns.next() } else { None };
+            FrameEdge::new(&call.bounds[side], offset, rows)
         };
         let bounds = [bound(0)?, bound(1)?];
         let keys: Vec<ArrayRef> = keys.map(|place| Arc::clone(&values[place])).collect();
-        Frames::new(function.units, bounds, &keys, &function.keys, rows)
+        Frames::new(call.units, bounds, &keys, &call.keys, rows)
     }
 }
 
 /// What a result takes beside its own place.
 fn bytes_of(result: &ScalarValue) -> usize {
     result.size().saturating_sub(size_of::<ScalarValue>())
-}
-
-/// Rows by the values of some columns, in an order.
-pub(super) fn by_value(columns: &[ArrayRef], options: Option<&[SortOptions]>) -> Result<Rows> {
-    let option = |place: usize| options.and_then(|options| options.get(place)).copied().unwrap_or_default();
-    let columns: Vec<ArrayRef> =
-        columns.iter().map(|column| canonical(column).unwrap_or_else(|| Arc::clone(column))).collect();
-    let field =
-        |(place, column): (usize, &ArrayRef)| SortField::new_with_options(column.data_type().clone(), option(place));
-    let converter = RowConverter::new(columns.iter().enumerate().map(field).collect())?;
-    Ok(converter.convert_columns(&columns)?)
 }
 
 /// The rows of a partition that an aggregate may see, and in which order.
@@ -221,10 +208,10 @@ struct VisibleRows {
 }
 
 impl VisibleRows {
-    fn new(function: &OverFrames, values: &[ArrayRef]) -> Result<VisibleRows> {
-        let [filter, order, _, _] = function.places();
-        let arguments = values[..function.arguments].to_vec();
-        let distinct = match function.is_distinct && !arguments.is_empty() {
+    fn new(call: &FrameCall, values: &[ArrayRef]) -> Result<VisibleRows> {
+        let [filter, order, _, _] = call.places();
+        let arguments = values[..call.arguments].to_vec();
+        let distinct = match call.is_distinct && !arguments.is_empty() {
             true => {
                 let rows = by_value(&arguments, None)?;
                 let mut numbers = HashMap::new();
@@ -239,7 +226,7 @@ impl VisibleRows {
         let order = match order.is_empty() {
             true => None,
             false => {
-                let rows = by_value(&values[order], Some(&function.order))?;
+                let rows = by_value(&values[order], Some(&call.order))?;
                 let mut sorted: Vec<u32> = (0u32..).take(rows.num_rows()).collect();
                 sorted.sort_by(|one, other| rows.row(*one as usize).cmp(&rows.row(*other as usize)));
                 let mut places = vec![0; sorted.len()];
@@ -348,7 +335,7 @@ impl PartitionEvaluator for FrameEvaluator {
         if let (Some(ranked), Some(of)) = (self.ranked(), values.first())
             && ranked.takes(of.data_type())
         {
-            let [filter, ..] = self.function.places();
+            let [filter, ..] = self.call.places();
             let passes = values[filter].first().map(|filter| filter.as_boolean());
             let rows = (0..num_rows).map(|row| {
                 let [rows, ..] = frames.rows(row, Exclusion::Nothing);
@@ -356,14 +343,14 @@ impl PartitionEvaluator for FrameEvaluator {
             });
             return ranked.over(of, passes, rows);
         }
-        let visible = VisibleRows::new(&self.function, values)?;
+        let visible = VisibleRows::new(&self.call, values)?;
         if let Some(picked) = self.picked(&visible, &frames, num_rows)? {
             return Ok(picked);
         }
         if let Some(gathered) = self.gathered() {
             return self.lists(gathered, &visible, &frames, num_rows);
         }
-        let may_grow = visible.order.is_none() && goes_on(self.function.aggregate.name());
+        let may_grow = visible.order.is_none() && goes_on(self.call.aggregate.name());
         let mut blocks = None;
         let has_blocks = self.has_small_states()? && visible.order.is_none() && visible.distinct.is_none();
         let (mut seen, mut steps, mut bytes) = (AccumulatedRows::default(), 0u64, 0usize);
@@ -371,7 +358,7 @@ impl PartitionEvaluator for FrameEvaluator {
         let mut before: Option<([Range<usize>; 3], ScalarValue)> = None;
         let mut results = Vec::with_capacity(num_rows);
         for row in 0..num_rows {
-            let parts = frames.rows(row, self.function.exclusion);
+            let parts = frames.rows(row, self.call.exclusion);
             if let Some((same, result)) = &before
                 && *same == parts
             {

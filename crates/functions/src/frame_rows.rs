@@ -9,8 +9,10 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, Float64Array, Int64Array, StringArray};
 use arrow::compute::{CastOptions, SortOptions, cast, cast_with_options};
 use arrow::datatypes::{DataType, Float64Type, Int64Type, IntervalUnit, TimeUnit};
+use arrow::row::{RowConverter, Rows, SortField};
 use datafusion::common::{Result, ScalarValue, exec_err};
 use datafusion::logical_expr::{WindowFrameBound, WindowFrameUnits};
+use splay_store::canonical;
 
 const NANOSECONDS_OF_A_DAY: i64 = 86_400_000_000_000;
 
@@ -116,7 +118,7 @@ impl Frames {
             check_offsets(bound, units)?;
         }
         let (mut group_of, mut groups) = (Vec::with_capacity(rows), Vec::new());
-        let by_key = (!keys.is_empty()).then(|| crate::frame_evaluator::by_value(keys, Some(options))).transpose()?;
+        let by_key = (!keys.is_empty()).then(|| by_value(keys, Some(options))).transpose()?;
         for row in 0..rows {
             let is_new = match &by_key {
                 Some(keys) => row == 0 || keys.row(row) != keys.row(row - 1),
@@ -363,4 +365,15 @@ impl Keys {
 fn whole(values: &ArrayRef) -> Result<Int64Array> {
     let options = CastOptions { safe: false, ..CastOptions::default() };
     Ok(cast_with_options(values, &DataType::Int64, &options)?.as_primitive::<Int64Type>().clone())
+}
+
+/// Rows by the values of some columns, in an order.
+pub(super) fn by_value(columns: &[ArrayRef], options: Option<&[SortOptions]>) -> Result<Rows> {
+    let option = |place: usize| options.and_then(|options| options.get(place)).copied().unwrap_or_default();
+    let columns: Vec<ArrayRef> =
+        columns.iter().map(|column| canonical(column).unwrap_or_else(|| Arc::clone(column))).collect();
+    let field =
+        |(place, column): (usize, &ArrayRef)| SortField::new_with_options(column.data_type().clone(), option(place));
+    let converter = RowConverter::new(columns.iter().enumerate().map(field).collect())?;
+    Ok(converter.convert_columns(&columns)?)
 }

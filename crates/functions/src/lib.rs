@@ -43,6 +43,7 @@ mod date_times;
 mod first_last;
 mod folds;
 mod frame_blocks;
+mod frame_call;
 mod frame_evaluator;
 mod frame_fold;
 mod frame_lists;

@@ -9,7 +9,6 @@
 //! - Frames, exclusions, distinct values, order: <https://www.postgresql.org/docs/current/sql-expressions.html#SYNTAX-WINDOW-FUNCTIONS>.
 
 use std::hash::{Hash, Hasher};
-use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::compute::SortOptions;
@@ -30,6 +29,7 @@ use datafusion::logical_expr::{
 use datafusion::physical_expr_common::physical_expr::PhysicalExpr;
 
 use crate::first_last::RowPick;
+use crate::frame_call::FrameCall;
 use crate::frame_evaluator::FrameEvaluator;
 use crate::frame_rows::{Exclusion, Units};
 use crate::row_offsets::{self, OffsetFunction};
@@ -190,8 +190,7 @@ fn planned(
         }
         args = vec![Expr::Literal(COUNT_STAR_EXPANSION, None)];
     }
-    let mut function = OverFrames {
-        name: String::new(),
+    let call = FrameCall {
         aggregate,
         arguments: args.len(),
         is_distinct,
@@ -203,9 +202,9 @@ fn planned(
         bounds: [window_frame.start_bound, window_frame.end_bound],
         offsets: [!is_null(&offsets[0]), !is_null(&offsets[1])],
         exclusion,
-        signature: Signature::user_defined(Volatility::Immutable),
     };
-    function.name = function.described();
+    let signature = Signature::user_defined(Volatility::Immutable);
+    let function = OverFrames { name: call.described(), call, signature };
     let mut all = args;
     all.extend(filter.map(|filter| *filter));
     all.extend(order.into_iter().map(|(key, _)| key));
@@ -280,31 +279,18 @@ fn is_of_rows(args: &[Expr]) -> bool {
     matches!(args, [] | [Expr::Wildcard { .. }])
 }
 
-/// An aggregate over frames.
-///
-/// Its arguments are those of the aggregate, the filter, the keys of the call's order, the keys of the window's, and offsets.
+/// An aggregate over frames as a window function.
 #[derive(Debug, Clone)]
 pub(super) struct OverFrames {
     name: String,
-    pub aggregate: Arc<AggregateUDF>,
-    pub arguments: usize,
-    pub is_distinct: bool,
-    pub ignores_nulls: bool,
-    pub has_filter: bool,
-    pub order: Vec<SortOptions>,
-    pub keys: Vec<SortOptions>,
-    pub units: Units,
-    pub bounds: [WindowFrameBound; 2],
-    /// Whether start and end come as arguments.
-    pub offsets: [bool; 2],
-    pub exclusion: Exclusion,
+    call: FrameCall,
     signature: Signature,
 }
 
 impl PartialEq for OverFrames {
     fn eq(&self, other: &OverFrames) -> bool {
         // The name says all but the types of keys.
-        self.name == other.name && self.aggregate == other.aggregate && self.keys == other.keys
+        self.name == other.name && self.call.aggregate == other.call.aggregate && self.call.keys == other.call.keys
     }
 }
 
@@ -313,35 +299,6 @@ impl Eq for OverFrames {}
 impl Hash for OverFrames {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.name.hash(state);
-    }
-}
-
-impl OverFrames {
-    fn described(&self) -> String {
-        let [start, end] = &self.bounds;
-        let mut name = format!("{} over {:?} {start} to {end}", self.aggregate.name(), self.units).to_lowercase();
-        let parts = [
-            (self.is_distinct, "distinct".to_owned()),
-            (self.ignores_nulls, "ignore nulls".to_owned()),
-            (self.has_filter, "filter".to_owned()),
-            (!self.order.is_empty(), format!("order {:?}", self.order)),
-            (self.offsets != [false; 2], format!("offsets {:?}", self.offsets)),
-            (self.exclusion != Exclusion::Nothing, format!("exclude {:?}", self.exclusion)),
-        ];
-        for (_, part) in parts.iter().filter(|(is_there, _)| *is_there) {
-            name.push(' ');
-            name.push_str(part);
-        }
-        name
-    }
-
-    /// The places of arguments by what they are.
-    pub fn places(&self) -> [Range<usize>; 4] {
-        let filter = self.arguments..self.arguments + usize::from(self.has_filter);
-        let order = filter.end..filter.end + self.order.len();
-        let keys = order.end..order.end + self.keys.len();
-        let offsets = keys.end..keys.end + self.offsets.iter().filter(|is_given| **is_given).count();
-        [filter, order, keys, offsets]
     }
 }
 
@@ -355,15 +312,15 @@ impl WindowUDFImpl for OverFrames {
     }
 
     fn coerce_types(&self, arg_types: &[DataType]) -> Result<Vec<DataType>> {
-        let [filter, _, _, offsets] = self.places();
-        let Some(own) = arg_types.get(..self.arguments) else { return plan_err!("{} lacks arguments", self.name) };
+        let [filter, _, _, offsets] = self.call.places();
+        let Some(own) = arg_types.get(..self.call.arguments) else { return plan_err!("{} lacks arguments", self.name) };
         let fields: Vec<FieldRef> = own.iter().map(|of| Arc::new(Field::new("a", of.clone(), true))).collect();
-        let fields = fields_with_udf(&fields, self.aggregate.as_ref())?;
+        let fields = fields_with_udf(&fields, self.call.aggregate.as_ref())?;
         let mut types: Vec<DataType> = fields.iter().map(|field| field.data_type().clone()).collect();
-        for (place, of) in arg_types.iter().enumerate().skip(self.arguments) {
+        for (place, of) in arg_types.iter().enumerate().skip(self.call.arguments) {
             types.push(match of {
                 _ if filter.contains(&place) => DataType::Boolean,
-                _ if offsets.contains(&place) && self.units != Units::Range => DataType::Int64,
+                _ if offsets.contains(&place) && self.call.units != Units::Range => DataType::Int64,
                 of => of.clone(),
             });
         }
@@ -371,19 +328,19 @@ impl WindowUDFImpl for OverFrames {
     }
 
     fn field(&self, args: WindowUDFFieldArgs) -> Result<FieldRef> {
-        let Some(own) = args.input_fields().get(..self.arguments) else {
+        let Some(own) = args.input_fields().get(..self.call.arguments) else {
             return plan_err!("{} lacks arguments", self.name);
         };
-        let result = self.aggregate.return_field(own)?;
+        let result = self.call.aggregate.return_field(own)?;
         Ok(Arc::new(Field::new(args.name(), result.data_type().clone(), true)))
     }
 
     fn partition_evaluator(&self, args: PartitionEvaluatorArgs) -> Result<Box<dyn PartitionEvaluator>> {
-        let own = |fields: &[FieldRef]| fields.iter().take(self.arguments).cloned().collect::<Vec<_>>();
+        let own = |fields: &[FieldRef]| fields.iter().take(self.call.arguments).cloned().collect::<Vec<_>>();
         let fields = own(args.input_fields());
-        let result = self.aggregate.return_field(&fields)?;
-        let exprs: Vec<Arc<dyn PhysicalExpr>> = args.input_exprs().iter().take(self.arguments).cloned().collect();
-        let evaluator = FrameEvaluator { function: self.clone(), fields, exprs, result };
+        let result = self.call.aggregate.return_field(&fields)?;
+        let exprs: Vec<Arc<dyn PhysicalExpr>> = args.input_exprs().iter().take(self.call.arguments).cloned().collect();
+        let evaluator = FrameEvaluator { call: self.call.clone(), fields, exprs, result };
         // Refused now rather than at the first row.
         evaluator.accumulator()?;
         Ok(Box::new(evaluator))

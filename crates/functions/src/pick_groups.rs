@@ -5,6 +5,7 @@
 //! - a batch is first reduced to one row per group, so a value is copied at most once per group and batch,
 //! - a partial state is the value and the key bytes; a null key is a group without rows.
 
+use std::cmp::Ordering;
 use std::mem::size_of_val;
 use std::sync::Arc;
 
@@ -13,8 +14,21 @@ use arrow::datatypes::DataType;
 use datafusion::common::{Result, ScalarValue, exec_err};
 use datafusion::logical_expr::{Accumulator, EmitTo, GroupsAccumulator};
 
-use crate::first_last::PickRule;
 use crate::order_keys::OrderKeys;
+
+/// Which of two rows wins.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PickRule {
+    pub last: bool,
+    pub ignore_nulls: bool,
+}
+
+impl PickRule {
+    /// Whether a row that compares so with the one held, and arrived after it, takes its place.
+    pub(super) fn replaces(self, later: Ordering) -> bool {
+        if self.last { later.is_ge() } else { later.is_lt() }
+    }
+}
 
 /// The row held for one group.
 #[derive(Debug, Clone)]
