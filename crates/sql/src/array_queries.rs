@@ -28,16 +28,11 @@ use datafusion::sql::sqlparser::ast::{self, FunctionArguments};
 use splay_functions::carry_order;
 use splay_functions::walk::{Walk, WalkPlan};
 
-use crate::numbers::named;
+use crate::function_calls::{call, is_array_query};
+use crate::plan_rewrite::named;
 use crate::provider::TickRowOrder;
-use crate::resolve::call;
 
 const MARKER: &str = "__array";
-
-/// Whether a call is `ARRAY(SELECT …)`.
-pub(crate) fn is_array_query(call: &ast::Function) -> bool {
-    matches!(call.args, FunctionArguments::Subquery(_)) && call.name.to_string().eq_ignore_ascii_case("array")
-}
 
 /// Writes `ARRAY(SELECT …)` as a call that the planner accepts.
 pub(crate) fn mark(expression: &mut ast::Expr) {

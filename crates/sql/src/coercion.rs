@@ -22,18 +22,18 @@ use arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema, Result, ScalarValue, plan_err};
-use datafusion::logical_expr::expr::{Between, Cast, InList, Sort as SortKey};
+use datafusion::logical_expr::expr::{Between, InList, Sort as SortKey};
 use datafusion::logical_expr::logical_plan::{Join, Projection, Union};
 use datafusion::logical_expr::{
     BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, WindowFrame, WindowFrameBound, WindowFrameUnits,
 };
 use datafusion::optimizer::AnalyzerRule;
-use splay_functions::walk::{Walk, WalkPlan};
 use splay_functions::{CAST, as_times, is_span_of_parameter};
 
+use crate::decimals::{fits, is_decimal, literal_text, one_type};
 use crate::literal_types;
-use crate::long_numbers::is_long;
-use crate::numbers::{nullif, rewritten};
+use crate::numbers::nullif;
+use crate::plan_rewrite::{any_expression, any_step, rewritten};
 use crate::{decimal_texts, far_times, offset_defaults, parameter_calls, times};
 
 /// Prepares a plan for the coercion of its types.
@@ -67,28 +67,6 @@ pub(crate) fn prepare(plan: LogicalPlan) -> Result<LogicalPlan> {
         .and_then(offset_defaults::share_types)
         .and_then(aggregate_texts)
         .and_then(texts_of_unions)
-}
-
-/// Whether a step of a plan, or of a query within it, passes a test: most plans have nothing to rewrite, and are left as they are.
-fn any_step(plan: &LogicalPlan, mut test: impl FnMut(&LogicalPlan) -> Result<bool>) -> Result<bool> {
-    let mut passes = false;
-    plan.walk_steps(|step| {
-        passes = passes || test(step)?;
-        Ok(if passes { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
-    })?;
-    Ok(passes)
-}
-
-/// Whether an expression of a plan, or a part of one, passes a test.
-pub(crate) fn any_expression(plan: &LogicalPlan, test: impl Fn(&Expr) -> bool) -> Result<bool> {
-    any_step(plan, |step| {
-        let mut passes = false;
-        step.walk_expressions(|expr| {
-            passes = passes || expr.exists(|part| Ok(test(part)))?;
-            Ok(if passes { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
-        })?;
-        Ok(passes)
-    })
 }
 
 /// The plan with texts in place of symbols for two aggregates: DataFusion 55.2 has no `approx_distinct` of dictionaries, and doesn't recognise the
@@ -260,28 +238,6 @@ fn compare_decimals(plan: LogicalPlan) -> Result<LogicalPlan> {
 /// Functions that return one of their arguments, or all of them in a list.
 const OF_ONE_TYPE: [&str; 7] = ["coalesce", "greatest", "least", "make_array", "nvl", "nvl2", "nullif"];
 
-/// The decimals that DataFusion 55.2 makes of floats beside decimals.
-const OF_FLOATS: DataType = DataType::Decimal128(30, 15);
-
-/// Casts decimals to floats if one of the other values is a float, unless that is a literal which [`OF_FLOATS`] holds exactly. Returns whether it cast
-/// any.
-pub(crate) fn one_type(values: Vec<&mut Expr>, schema: &DFSchema) -> Result<bool> {
-    let types: Vec<Option<DataType>> = values.iter().map(|value| value.get_type(schema).ok()).collect();
-    let is_decimal_text = |value: &Expr| literal_text(value).is_some_and(|text| fits(&text, &OF_FLOATS));
-    let is_float = |(value, of): (&&mut Expr, &Option<DataType>)| {
-        of.as_ref().is_some_and(DataType::is_floating) && !is_decimal_text(value)
-    };
-    let mut is_cast = false;
-    if !values.iter().zip(&types).any(is_float) {
-        return Ok(is_cast);
-    }
-    for (value, _) in values.into_iter().zip(&types).filter(|(_, of)| of.as_ref().is_some_and(is_decimal)) {
-        *value = std::mem::take(value).cast_to(&DataType::Float64, schema)?;
-        is_cast = true;
-    }
-    Ok(is_cast)
-}
-
 /// The same for the columns of unions, and for those that `INTERSECT` and `EXCEPT` compare.
 fn one_type_of_inputs(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     if let LogicalPlan::Join(join) = node {
@@ -356,13 +312,6 @@ fn with_columns_cast(
     });
     let union = Union::try_new_with_loose_types(inputs.collect::<Result<Vec<_>>>()?)?;
     Ok(Transformed::yes(LogicalPlan::Union(union)))
-}
-
-pub(crate) fn is_decimal(data_type: &DataType) -> bool {
-    matches!(
-        data_type,
-        DataType::Decimal32(_, _) | DataType::Decimal64(_, _) | DataType::Decimal128(_, _) | DataType::Decimal256(_, _)
-    )
 }
 
 fn coerce_comparison(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
@@ -442,33 +391,4 @@ impl Sides {
             Sides::Floats => Ok(side),
         }
     }
-}
-
-/// The text of a number that is a literal of the statement: the shortest text that gives its float, without an exponent; or the original text of a
-/// long number, which is a float only if it isn't beside a decimal (`long_numbers.rs`).
-pub(crate) fn literal_text(expression: &Expr) -> Option<Cow<'_, str>> {
-    match expression {
-        Expr::Literal(ScalarValue::Float64(Some(value)), None) => value.is_finite().then(|| value.to_string().into()),
-        Expr::Cast(Cast { expr, field }) if *field.data_type() == DataType::Float64 => match expr.as_ref() {
-            Expr::Literal(ScalarValue::Utf8(Some(text)), None) => {
-                is_long(text.trim_start_matches('-')).then(|| Cow::Borrowed(text.as_str()))
-            }
-            _ => None,
-        },
-        _ => None,
-    }
-}
-
-/// Whether a number, as written, is a value of a decimal type.
-pub(crate) fn fits(text: &str, decimal: &DataType) -> bool {
-    let (precision, scale) = match decimal {
-        DataType::Decimal32(precision, scale)
-        | DataType::Decimal64(precision, scale)
-        | DataType::Decimal128(precision, scale)
-        | DataType::Decimal256(precision, scale) => (usize::from(*precision), usize::try_from(*scale).unwrap_or(0)),
-        _ => return false,
-    };
-    let text = text.trim_start_matches('-');
-    let (whole, places) = text.split_once('.').unwrap_or((text, ""));
-    places.len() <= scale && whole.len() + scale <= precision
 }

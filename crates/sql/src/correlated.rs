@@ -21,10 +21,10 @@ use std::sync::Arc;
 
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
-use datafusion::common::{Column, DFSchema, JoinType, NullEquality, Result, TableReference};
+use datafusion::common::{Column, DFSchema, JoinType, NullEquality, Result};
 use datafusion::functions_aggregate::first_last::first_value;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
-use datafusion::logical_expr::logical_plan::{Aggregate, Distinct, FetchType, Join, Limit, SkipType, Subquery};
+use datafusion::logical_expr::logical_plan::{Aggregate, FetchType, Limit, SkipType, Subquery};
 use datafusion::logical_expr::type_coercion::binary::comparison_coercion;
 use datafusion::logical_expr::utils::{conjunction, split_conjunction};
 use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator, lit, when};
@@ -32,11 +32,13 @@ use datafusion::optimizer::AnalyzerRule;
 use splay_functions::only_row;
 use splay_functions::walk::{Walk, WalkPlan};
 
-use crate::correlated_in::{correlated_membership, has_column_of};
+use crate::correlated_in::correlated_membership;
 use crate::correlated_order::sort_by_columns;
+use crate::correlation_domain::Domain;
 use crate::nested_correlation::has_nested_correlation;
-use crate::numbers::rewritten;
+use crate::plan_rewrite::rewritten;
 use crate::pushdown::is_text;
+use crate::subquery_plans::{has_column_of, is_aggregate, is_volatile};
 
 /// Joins values by what their queries read from around them, before types are coerced.
 #[derive(Debug)]
@@ -205,16 +207,6 @@ fn has_outer_names(query: &Subquery) -> Result<bool> {
     has_column_of(&query.subquery, &mut outer)
 }
 
-/// Whether a query returns aggregates over all its rows.
-pub(crate) fn is_aggregate(plan: &LogicalPlan) -> bool {
-    match plan {
-        LogicalPlan::SubqueryAlias(alias) => is_aggregate(&alias.input),
-        LogicalPlan::Projection(projection) => is_aggregate(&projection.input),
-        LogicalPlan::Aggregate(aggregate) => aggregate.group_expr.is_empty(),
-        _ => false,
-    }
-}
-
 /// Whether every outer column is equated with a column of the query, by which DataFusion can group it.
 fn is_bound_by_equalities(plan: &LogicalPlan) -> Result<bool> {
     let mut is_bound = true;
@@ -287,18 +279,6 @@ fn key(place: usize) -> String {
 
 fn result(place: usize) -> String {
     format!("v{place}")
-}
-
-/// Whether a step of a plan gives other values each time that it is computed.
-pub(crate) fn is_volatile(plan: &LogicalPlan) -> Result<bool> {
-    let mut is_volatile = false;
-    plan.walk_steps(|step| {
-        step.walk_expressions(|expr| {
-            is_volatile |= expr.is_volatile();
-            Ok(TreeNodeRecursion::Continue)
-        })
-    })?;
-    Ok(is_volatile)
 }
 
 /// A query of one row: aggregates of the rows of a plan, and expressions over them.
@@ -393,113 +373,4 @@ fn first_row(plan: &LogicalPlan, relation: &str) -> Result<Value> {
     let value = value.unwrap_or_else(|| Expr::Column(input.schema().columns().swap_remove(0)));
     let columns = vec![Expr::Column(Column::new(Some(relation.to_owned()), result(0)))];
     Ok(Value { input: input.clone(), aggregates: vec![first_value(value, keys)], columns })
-}
-
-/// The values that a query reads from around it: the distinct rows of these columns.
-pub(crate) struct Domain {
-    pub outer: Vec<Column>,
-    pub rows: LogicalPlan,
-}
-
-impl Domain {
-    pub(crate) fn new(input: &LogicalPlan, outer: Vec<Column>, name: String) -> Result<Domain> {
-        let of = |(place, column): (usize, &Column)| Expr::Column(column.clone()).alias(format!("{name}_{place}"));
-        let named = outer.iter().enumerate().map(of);
-        let named: Vec<Expr> = named.collect();
-        let rows = LogicalPlanBuilder::from(input.clone()).project(named)?.distinct()?.alias(name)?.build()?;
-        Ok(Domain { outer, rows })
-    }
-
-    pub(crate) fn column(&self, place: usize) -> Expr {
-        Expr::Column(Column::from(self.rows.schema().qualified_field(place)))
-    }
-
-    /// A reference to the column, for a query within a query that has the domain's columns.
-    pub(crate) fn outer_column(&self, place: usize) -> Expr {
-        let (relation, field) = self.rows.schema().qualified_field(place);
-        Expr::OuterReferenceColumn(Arc::clone(field), Column::from((relation, field)))
-    }
-
-    fn columns(&self) -> Vec<Expr> {
-        (0..self.outer.len()).map(|place| self.column(place)).collect()
-    }
-
-    /// An expression whose outer references are replaced by columns of the domain.
-    pub(crate) fn bound(&self, expr: Expr) -> Result<Expr> {
-        let bound = expr.transform_up(|expr| {
-            Ok(match &expr {
-                Expr::OuterReferenceColumn(_, column) => match self.outer.iter().position(|outer| outer == column) {
-                    Some(place) => Transformed::yes(self.column(place)),
-                    None => Transformed::no(expr),
-                },
-                _ => Transformed::no(expr),
-            })
-        });
-        Ok(bound?.data)
-    }
-
-    /// The rows of a plan for each row of the domain, with the domain's columns; `None` for unsupported steps.
-    fn below(&self, plan: &LogicalPlan) -> Result<Option<LogicalPlan>> {
-        if plan.all_out_ref_exprs().is_empty() {
-            return LogicalPlanBuilder::from(self.rows.clone()).cross_join(plan.clone())?.build().map(Some);
-        }
-        match plan {
-            LogicalPlan::Filter(filter) => self.over(&filter.input, |input| {
-                LogicalPlanBuilder::from(input).filter(self.bound(filter.predicate.clone())?)
-            }),
-            LogicalPlan::Projection(projection) => self.over(&projection.input, |input| {
-                let names = NamePreserver::new(plan);
-                let bound = |expr: &Expr| Ok(names.save(expr).restore(self.bound(expr.clone())?));
-                let outputs = projection.expr.iter().map(bound).collect::<Result<Vec<_>>>()?;
-                LogicalPlanBuilder::from(input).project(outputs.into_iter().chain(self.columns()))
-            }),
-            LogicalPlan::SubqueryAlias(alias) => self.over(&alias.input, |input| {
-                let names = alias.schema.fields().iter().map(|field| field.name().clone());
-                let relation: &TableReference = &alias.alias;
-                let renamed = alias.input.schema().columns().into_iter().zip(names);
-                let renamed =
-                    renamed.map(|(column, name)| Expr::Column(column).alias_qualified(Some(relation.clone()), name));
-                LogicalPlanBuilder::from(input).project(renamed.chain(self.columns()))
-            }),
-            LogicalPlan::Sort(sort) => self.below(&sort.input),
-            // Lists of the outer row, in the query's `FROM`.
-            LogicalPlan::Subquery(query) => self.below(&query.subquery),
-            LogicalPlan::Unnest(unnest) => self.over(&unnest.input, |input| {
-                LogicalPlanBuilder::from(input)
-                    .unnest_columns_with_options(unnest.exec_columns.clone(), unnest.options.clone())
-            }),
-            LogicalPlan::Distinct(Distinct::All(input)) => {
-                self.over(input, |input| LogicalPlanBuilder::from(input).distinct())
-            }
-            LogicalPlan::Join(join) => self.below_join(join),
-            _ => Ok(None),
-        }
-    }
-
-    fn over(
-        &self,
-        input: &LogicalPlan,
-        step: impl FnOnce(LogicalPlan) -> Result<LogicalPlanBuilder>,
-    ) -> Result<Option<LogicalPlan>> {
-        match self.below(input)? {
-            Some(input) => step(input)?.build().map(Some),
-            None => Ok(None),
-        }
-    }
-
-    /// A join of two plans, one of which reads outer columns.
-    fn below_join(&self, join: &Join) -> Result<Option<LogicalPlan>> {
-        let reads = |side: &LogicalPlan| !side.all_out_ref_exprs().is_empty();
-        let is_plain = join.join_type == JoinType::Inner && join.null_equality == NullEquality::NullEqualsNothing;
-        let (left, right) = match (reads(&join.left), reads(&join.right)) {
-            (_, false) if is_plain => (self.below(&join.left)?, Some(join.right.as_ref().clone())),
-            (false, true) if is_plain => (Some(join.left.as_ref().clone()), self.below(&join.right)?),
-            _ => return Ok(None),
-        };
-        let (Some(left), Some(right)) = (left, right) else { return Ok(None) };
-        let equal = join.on.iter().map(|(left, right)| left.clone().eq(right.clone()));
-        let conditions = equal.chain(join.filter.clone()).map(|condition| self.bound(condition));
-        let conditions = conditions.collect::<Result<Vec<_>>>()?;
-        LogicalPlanBuilder::from(left).join_on(right, JoinType::Inner, conditions)?.build().map(Some)
-    }
 }

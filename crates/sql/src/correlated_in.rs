@@ -23,8 +23,7 @@ use datafusion::logical_expr::logical_plan::{Distinct, Filter, Subquery};
 use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator, lit, when};
 use splay_functions::walk::Walk;
 
-use crate::correlated::is_aggregate;
-use crate::query_values::is_any;
+use crate::subquery_plans::{has_column_of, is_aggregate, is_any};
 
 /// A filter with its memberships in such queries in other words.
 pub(crate) fn correlated_membership(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
@@ -69,12 +68,6 @@ pub(crate) fn correlated_membership(node: LogicalPlan) -> Result<Transformed<Log
 fn is_hidden_within(membership: &InSubquery) -> Result<bool> {
     let columns = membership.expr.column_refs();
     has_column_of(&membership.subquery.subquery, &mut columns.into_iter())
-}
-
-/// Whether a step of a plan has one of these columns, by relation and name.
-pub(crate) fn has_column_of<'c>(plan: &LogicalPlan, columns: &mut dyn Iterator<Item = &'c Column>) -> Result<bool> {
-    let columns: Vec<&Column> = columns.collect();
-    plan.exists(|step| Ok(columns.iter().any(|column| step.schema().has_column(column))))
 }
 
 /// Whether the select list of a membership's query computes its value with columns from around it.

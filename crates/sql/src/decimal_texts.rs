@@ -4,16 +4,18 @@
 //! Number literals with an exponent are floats, and are cast as floats.
 
 use std::borrow::Cow;
+use std::sync::{Arc, LazyLock};
 
 use arrow::datatypes::DataType;
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::expr::{Cast, TryCast};
-use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan};
+use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, ScalarUDF};
 
-use crate::coercion::{any_expression, is_decimal};
-use crate::numbers::rewritten;
-use crate::{pushdown, text_forms};
+use crate::decimals::is_decimal;
+use crate::plan_rewrite::{any_expression, rewritten};
+use crate::pushdown;
+use crate::text_forms::TextForm;
 
 /// Digits behind the point that are kept: no decimal has more.
 const PLACES_MAX: usize = 76;
@@ -21,11 +23,14 @@ const PLACES_MAX: usize = 76;
 /// The largest exponent that is written out. Beyond it, no decimal holds a number with a digit.
 const EXPONENT_MAX: u32 = 200;
 
+static PLAIN_NUMBER: LazyLock<Arc<ScalarUDF>> =
+    LazyLock::new(|| TextForm::function("plain_number", has_exponent, plain_number));
+
 /// The plan with casts to decimals of texts without an exponent.
 pub(crate) fn complete(plan: LogicalPlan) -> Result<LogicalPlan> {
     let is_cast = |expr: &Expr| match expr {
         Expr::Cast(Cast { expr, field }) | Expr::TryCast(TryCast { expr, field }) => {
-            is_decimal(field.data_type()) && !text_forms::is_without_exponent(expr)
+            is_decimal(field.data_type()) && !is_without_exponent(expr)
         }
         _ => false,
     };
@@ -35,9 +40,7 @@ pub(crate) fn complete(plan: LogicalPlan) -> Result<LogicalPlan> {
 
 fn completed(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let reads = |expr: &Expr, to: &DataType| {
-        is_decimal(to)
-            && !text_forms::is_without_exponent(expr)
-            && expr.get_type(schema).is_ok_and(|of| pushdown::is_text(&of))
+        is_decimal(to) && !is_without_exponent(expr) && expr.get_type(schema).is_ok_and(|of| pushdown::is_text(&of))
     };
     Ok(match expr {
         Expr::Cast(Cast { expr, field }) if reads(&expr, field.data_type()) => {
@@ -56,12 +59,12 @@ fn plain(text: Expr) -> Expr {
             Expr::Literal(ScalarValue::Utf8(Some(plain_number(&text).into_owned())), metadata)
         }
         text @ (Expr::Literal(_, _) | Expr::Placeholder(_)) => text,
-        text => text_forms::without_exponent(text),
+        text => without_exponent(text),
     }
 }
 
 /// Whether a text is a number with an exponent that can be written out.
-pub(crate) fn has_exponent(text: &str) -> bool {
+fn has_exponent(text: &str) -> bool {
     text.contains(['e', 'E']) && Number::of(text).is_some()
 }
 
@@ -118,6 +121,16 @@ impl<'a> Number<'a> {
         let whole = if whole.is_empty() { "0" } else { &whole };
         if places.is_empty() { format!("{sign}{whole}") } else { format!("{sign}{whole}.{places}") }
     }
+}
+
+/// Writes the exponent of a text out, if it is a number with one.
+fn without_exponent(text: Expr) -> Expr {
+    PLAIN_NUMBER.call(vec![text])
+}
+
+/// Whether an expression is a call that [`without_exponent`] made.
+fn is_without_exponent(expr: &Expr) -> bool {
+    matches!(expr, Expr::ScalarFunction(call) if call.func.name() == PLAIN_NUMBER.name())
 }
 
 #[cfg(test)]

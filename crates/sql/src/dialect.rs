@@ -11,8 +11,8 @@ use datafusion::sql::sqlparser::ast::{Expr, Function, FunctionArg, FunctionArgEx
 use datafusion::sql::sqlparser::dialect::{Dialect, GenericDialect};
 use datafusion::sql::sqlparser::tokenizer::Tokenizer;
 
+use crate::function_calls::is_aggregate;
 use crate::limits::TokenLimits;
-use crate::resolve::is_aggregate;
 use crate::walk::change_expressions;
 
 #[derive(Debug)]

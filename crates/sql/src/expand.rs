@@ -28,7 +28,7 @@ use datafusion::error::{DataFusionError, Result as DataFusionResult};
 use datafusion::execution::session_state::SessionState;
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{
-    Cte, Expr, Function, OrderByKind, Query, Select, SelectItem, SetExpr, TableWithJoins, VisitorMut, With,
+    Cte, Expr, OrderByKind, Query, Select, SelectItem, SetExpr, TableWithJoins, VisitorMut, With,
 };
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::Parser;
@@ -78,11 +78,6 @@ pub(crate) fn columns_of(expression: &Expr, schema: &DFSchema) -> DataFusionResu
     let places = listed.map_err(|error| DataFusionError::External(Box::new(error)))?;
     let all = schema.columns();
     Ok(places.map(|places| places.into_iter().map(|place| (all[place].clone(), all[place].name.clone())).collect()))
-}
-
-/// Whether a call names several columns, as `COLUMNS(…)` does.
-pub(crate) fn is_list_of_columns(call: &Function) -> bool {
-    stars::is_columns(call) || stars::is_unpacked(call)
 }
 
 /// The reason why a walk ends early.

@@ -19,8 +19,7 @@ use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::expr::{Between, Cast, InList};
 use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, lit};
 
-use crate::coercion::any_expression;
-use crate::numbers::rewritten;
+use crate::plan_rewrite::{any_expression, rewritten};
 use crate::times::full_time;
 
 const DAY_NS: i128 = 86_400 * SECOND_NS;

@@ -23,7 +23,7 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::AnalyzerRule;
 use splay_functions::walk::{Walk, WalkPlan};
 
-use crate::numbers::rewritten;
+use crate::plan_rewrite::rewritten;
 use crate::zones;
 
 const DAY_NS: i64 = 86_400_000_000_000;

@@ -20,7 +20,7 @@ use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan};
 use splay_functions::walk::{Walk, WalkPlan};
 use splay_store::ColumnType;
 
-use crate::numbers::{rewritten, schema_below};
+use crate::plan_rewrite::{rewritten, schema_below};
 
 /// The plan with literals in the types of what they stand beside.
 pub(crate) fn take_types(plan: LogicalPlan) -> Result<LogicalPlan> {

@@ -28,8 +28,9 @@ use datafusion::logical_expr::{BinaryExpr, Expr, LogicalPlan, LogicalPlanBuilder
 use datafusion::optimizer::AnalyzerRule;
 use splay_functions::walk::{Walk, WalkPlan};
 
-use crate::correlated::{Domain, is_volatile};
-use crate::numbers::{named, schema_below};
+use crate::correlation_domain::Domain;
+use crate::plan_rewrite::{named, schema_below};
+use crate::subquery_plans::is_volatile;
 
 /// Binds each such column in the query next around, before sub-queries are joined.
 #[derive(Debug)]

@@ -19,23 +19,21 @@ use arrow::array::ArrayRef;
 use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::Transformed;
-use datafusion::common::{DFSchema, DFSchemaRef, Result, ScalarValue, utils::take_function_args};
+use datafusion::common::{DFSchema, Result, ScalarValue, utils::take_function_args};
 use datafusion::logical_expr::expr::{
     AggregateFunction, Case, InList, ScalarFunction, Sort as SortKey, WindowFunction, WindowFunctionParams,
 };
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::sort_properties::{ExprProperties, SortProperties};
-use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
     BinaryExpr, Cast, ColumnarValue, Distinct, Expr, ExprSchemable, LogicalPlan, Operator, ReturnFieldArgs,
     ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TryCast, Volatility, WindowFrameBound, WindowFrameUnits,
 };
 use datafusion::optimizer::AnalyzerRule;
 use splay_functions::is_null_literal;
-use splay_functions::walk::{Walk, WalkPlan};
 use splay_store::canonical;
 
 use crate::operator_call;
+use crate::plan_rewrite::rewritten;
 
 /// Wraps a value, so that DataFusion doesn't optimise what is below it.
 pub(crate) static AS_CAST: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| FloatForm::function("as_cast", |_| None));
@@ -71,50 +69,6 @@ impl AnalyzerRule for NumberRule {
 
     fn name(&self) -> &str {
         "numbers"
-    }
-}
-
-/// Rewrites each node and expression of a plan, under its present name. Both callbacks report whether they changed something; then the schemas of the
-/// node and of all nodes above it are computed anew.
-pub(crate) fn rewritten(
-    plan: LogicalPlan,
-    node: impl Fn(LogicalPlan, &DFSchema) -> Result<Transformed<LogicalPlan>>,
-    expression: impl Fn(Expr, &DFSchema) -> Result<Transformed<Expr>>,
-) -> Result<LogicalPlan> {
-    let mut is_changed = false;
-    let rewritten = plan.rewrite_steps_up(|plan| {
-        let schema = schema_below(&plan);
-        let names = NamePreserver::new(&plan);
-        let Transformed { data: plan, transformed, .. } = node(plan, &schema)?;
-        let rewritten =
-            plan.rewrite_expressions(|e| named(e, &names, |e| e.transform_up(|e| expression(e, &schema))))?;
-        is_changed |= transformed || rewritten.transformed;
-        if is_changed { rewritten.map_data(LogicalPlan::recompute_schema) } else { Ok(rewritten) }
-    })?;
-    Ok(rewritten.data)
-}
-
-/// Rewrites an expression of a step under its present name. Of grouping sets each key has a name.
-pub(crate) fn named(
-    expression: Expr,
-    names: &NamePreserver,
-    mut rewrite: impl FnMut(Expr) -> Result<Transformed<Expr>>,
-) -> Result<Transformed<Expr>> {
-    let mut rewrite = |expression: Expr| {
-        let name = names.save(&expression);
-        rewrite(expression).map(|rewritten| rewritten.update_data(|expression| name.restore(expression)))
-    };
-    match expression {
-        Expr::GroupingSet(_) => expression.map_children(rewrite),
-        expression => rewrite(expression),
-    }
-}
-
-/// The schema that the expressions of a node are over.
-pub(crate) fn schema_below(plan: &LogicalPlan) -> DFSchemaRef {
-    match plan.inputs().as_slice() {
-        [input] => Arc::clone(input.schema()),
-        inputs => Arc::new(merge_schema(inputs)),
     }
 }
 

@@ -10,8 +10,8 @@ use datafusion::logical_expr::expr::WindowFunction;
 use datafusion::logical_expr::type_coercion::binary::type_union_resolution;
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan};
 
-use crate::coercion::{any_expression, fits, is_decimal, literal_text, one_type};
-use crate::numbers::rewritten;
+use crate::decimals::{fits, is_decimal, literal_text, one_type};
+use crate::plan_rewrite::{any_expression, rewritten};
 
 /// The plan with values and defaults of `lag` and `lead` in one type.
 ///

@@ -16,7 +16,8 @@ use datafusion::optimizer::AnalyzerRule;
 use splay_functions::walk::WalkPlan;
 use splay_store::one_nan;
 
-use crate::numbers::{FloatForm, is_float, rewritten};
+use crate::numbers::{FloatForm, is_float};
+use crate::plan_rewrite::rewritten;
 
 static ONE_NAN: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| FloatForm::function("one_nan", one_nan));
 

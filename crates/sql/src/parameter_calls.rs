@@ -17,8 +17,8 @@ use datafusion::logical_expr::type_coercion::binary::type_union_resolution;
 use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, Values};
 use splay_functions::{AT_ZONE, PARAMETER, SPAN, is_span_of_parameter};
 
-use crate::coercion::{any_expression, is_decimal};
-use crate::numbers::rewritten;
+use crate::decimals::is_decimal;
+use crate::plan_rewrite::{any_expression, rewritten};
 use crate::times;
 
 const INTERVAL: DataType = DataType::Interval(IntervalUnit::MonthDayNano);

@@ -16,17 +16,16 @@ use std::sync::Arc;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::common::{Column, Result};
-use datafusion::functions_aggregate::expr_fn::count;
-use datafusion::logical_expr::expr::Exists;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
-use datafusion::logical_expr::logical_plan::{Distinct, FetchType, SkipType, Subquery};
+use datafusion::logical_expr::logical_plan::Subquery;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, lit};
 use datafusion::optimizer::AnalyzerRule;
 use splay_functions::only_row;
 use splay_functions::walk::{Walk, WalkPlan};
 
 use crate::correlated_in::{is_correlated, membership_value};
-use crate::numbers::{named, schema_below};
+use crate::plan_rewrite::{named, schema_below};
+use crate::subquery_plans::{has_row, is_any};
 
 /// Rewrites queries as values, before they are joined and types are coerced.
 #[derive(Debug)]
@@ -77,58 +76,11 @@ fn rewritten(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     node.rewrite_expressions(|expr| named(expr, &names, |expr| expr.transform_down(value)))
 }
 
-/// A scalar query that says whether a query returns a row or, on request, whether it returns none.
-pub(crate) fn is_any(exists: &Exists) -> Result<Subquery> {
-    let rows = LogicalPlanBuilder::from(some_rows(&exists.subquery.subquery)?.clone());
-    let rows = match exists.subquery.outer_ref_columns.is_empty() {
-        true => rows.limit(0, Some(1))?,
-        false => rows,
-    };
-    let number = Expr::Column(Column::from_name("rows"));
-    let is_any = if exists.negated { number.eq(lit(0i64)) } else { number.gt(lit(0i64)) };
-    let plan = rows
-        .aggregate(Vec::<Expr>::new(), [count(lit(1i64)).alias("rows")])?
-        .project([is_any.alias("is_any")])?
-        .build()?;
-    Ok(Subquery { subquery: Arc::new(plan), ..exists.subquery.clone() })
-}
-
-/// The rows of a query without steps that only change their number or order, as long as one row remains.
-fn some_rows(plan: &LogicalPlan) -> Result<&LogicalPlan> {
-    match plan {
-        LogicalPlan::Projection(projection) => some_rows(&projection.input),
-        LogicalPlan::SubqueryAlias(alias) => some_rows(&alias.input),
-        LogicalPlan::Sort(sort) if sort.fetch.is_none() => some_rows(&sort.input),
-        LogicalPlan::Distinct(Distinct::All(input)) => some_rows(input),
-        LogicalPlan::Limit(limit)
-            if matches!(limit.get_skip_type()?, SkipType::Literal(0))
-                && matches!(limit.get_fetch_type()?, FetchType::Literal(Some(1..))) =>
-        {
-            some_rows(&limit.input)
-        }
-        plan => Ok(plan),
-    }
-}
-
 /// Whether a scalar sub-query may return no row although its column is declared without nulls.
 fn may_be_missing(query: &Subquery) -> Result<bool> {
     let fields = query.subquery.schema().fields();
     let is_required = fields.first().is_some_and(|field| !field.is_nullable());
     Ok(is_required && query.outer_ref_columns.is_empty() && !has_row(&query.subquery))
-}
-
-/// Whether a plan always returns a row.
-pub(crate) fn has_row(plan: &LogicalPlan) -> bool {
-    match plan {
-        LogicalPlan::Projection(projection) => has_row(&projection.input),
-        LogicalPlan::SubqueryAlias(alias) => has_row(&alias.input),
-        LogicalPlan::Sort(sort) => sort.fetch != Some(0) && has_row(&sort.input),
-        LogicalPlan::Window(window) => has_row(&window.input),
-        LogicalPlan::Aggregate(aggregate) => aggregate.group_expr.is_empty(),
-        LogicalPlan::EmptyRelation(empty) => empty.produce_one_row,
-        LogicalPlan::Values(values) => !values.values.is_empty(),
-        _ => false,
-    }
 }
 
 /// The query with null in place of no row.

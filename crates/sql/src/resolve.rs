@@ -59,9 +59,6 @@ use crate::long_numbers;
 use crate::names::{SAME_NAME, is_title};
 use crate::walk::{change_expressions, visit_mut};
 
-pub(crate) use self::names_of_calls::call;
-pub(crate) use self::unnest::is_unnest;
-
 /// Completes a statement.
 ///
 /// # Errors
@@ -78,12 +75,6 @@ pub(crate) fn resolve(statement: &mut Statement, state: &SessionState) -> Result
         Statement::Explain(explain) => resolve(&mut explain.statement, state),
         _ => Ok(()),
     }
-}
-
-/// Whether a call, by its name and without `OVER`, aggregates rows.
-pub(crate) fn is_aggregate(call: &ast::Function, state: &SessionState) -> bool {
-    let name = calls::name_of(call);
-    state.aggregate_functions().contains_key(&name) || calls::is_aggregate(&name) || names_of_calls::is_aggregate(&name)
 }
 
 /// Definitions of one select by folded name.

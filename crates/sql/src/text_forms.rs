@@ -9,46 +9,16 @@
 
 use std::borrow::Cow;
 use std::hash::{Hash, Hasher};
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, GenericStringArray, OffsetSizeTrait};
 use arrow::datatypes::DataType;
 use datafusion::common::{Result, ScalarValue};
-use datafusion::logical_expr::{
-    ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
-};
-
-use crate::decimal_texts::{has_exponent, plain_number};
-use crate::times::{full_time, is_short};
-
-static FULL_TIME: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| TextForm::function("full_time", is_short, full_time));
-
-static PLAIN_NUMBER: LazyLock<Arc<ScalarUDF>> =
-    LazyLock::new(|| TextForm::function("plain_number", has_exponent, plain_number));
-
-/// Completes a text, if it is an abbreviated time.
-pub(crate) fn complete_time(text: Expr) -> Expr {
-    FULL_TIME.call(vec![text])
-}
-
-/// Whether an expression is a call that [`complete_time`] made.
-pub(crate) fn is_completed(expr: &Expr) -> bool {
-    matches!(expr, Expr::ScalarFunction(call) if call.func.name() == FULL_TIME.name())
-}
-
-/// Writes the exponent of a text out, if it is a number with one.
-pub(crate) fn without_exponent(text: Expr) -> Expr {
-    PLAIN_NUMBER.call(vec![text])
-}
-
-/// Whether an expression is a call that [`without_exponent`] made.
-pub(crate) fn is_without_exponent(expr: &Expr) -> bool {
-    matches!(expr, Expr::ScalarFunction(call) if call.func.name() == PLAIN_NUMBER.name())
-}
+use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility};
 
 /// Gives texts a form.
 #[derive(Debug)]
-struct TextForm {
+pub(crate) struct TextForm {
     name: &'static str,
     /// Whether a text lacks the form.
     lacks: fn(&str) -> bool,
@@ -57,7 +27,12 @@ struct TextForm {
 }
 
 impl TextForm {
-    fn function(name: &'static str, lacks: fn(&str) -> bool, form: fn(&str) -> Cow<'_, str>) -> Arc<ScalarUDF> {
+    /// The function of a name that gives its form to each text that lacks it.
+    pub(crate) fn function(
+        name: &'static str,
+        lacks: fn(&str) -> bool,
+        form: fn(&str) -> Cow<'_, str>,
+    ) -> Arc<ScalarUDF> {
         let signature = Signature::any(1, Volatility::Immutable);
         Arc::new(ScalarUDF::from(TextForm { name, lacks, form, signature }))
     }

@@ -6,6 +6,7 @@
 //! - `date = 2024-03-04` is the number 2017, and is refused. DataFusion would take it for days since 1970.
 
 use std::borrow::Cow;
+use std::sync::{Arc, LazyLock};
 
 use arrow::datatypes::DataType;
 use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
@@ -14,8 +15,11 @@ use datafusion::logical_expr::expr::{Between, Cast, InList, ScalarFunction, TryC
 use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, ScalarUDF};
 use splay_functions::walk::{Walk, WalkPlan};
 
-use crate::numbers::{rewritten, schema_below};
-use crate::{pushdown, text_forms};
+use crate::plan_rewrite::{rewritten, schema_below};
+use crate::pushdown;
+use crate::text_forms::TextForm;
+
+static FULL_TIME: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| TextForm::function("full_time", is_short, full_time));
 
 /// The plan with complete times.
 ///
@@ -72,14 +76,14 @@ fn reads_text(expr: &Expr, schema: &DFSchema) -> bool {
 /// Whether an expression is a text that isn't a literal.
 fn is_text_to_complete(expr: &Expr, schema: &DFSchema) -> bool {
     !matches!(expr, Expr::Literal(_, _) | Expr::Placeholder(_))
-        && !text_forms::is_completed(expr)
+        && !is_completed(expr)
         && expr.get_type(schema).is_ok_and(|data_type| pushdown::is_text(&data_type))
 }
 
 fn complete_time(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let is_time = |expr: &Expr| matches!(expr.get_type(schema), Ok(DataType::Timestamp(_, _)));
     let to_seconds = |expr: Expr| match is_text_to_complete(&expr, schema) {
-        true => text_forms::complete_time(expr),
+        true => completed(expr),
         false => to_seconds(expr),
     };
     let boxed = |side: Box<Expr>| Box::new(to_seconds(*side));
@@ -130,7 +134,7 @@ fn short(expr: &Expr) -> Option<&str> {
 }
 
 /// Whether a text is an abbreviated time: to the minute, or with a month, a day or an hour of one digit.
-pub(crate) fn is_short(text: &str) -> bool {
+fn is_short(text: &str) -> bool {
     // Four bytes show that most texts are complete.
     let is_full =
         matches!(text.as_bytes(), [_, _, _, _, b'-', _, _, b'-', _, _, b' ' | b'T', _, _, b':', _, _, b':', ..]);
@@ -211,6 +215,16 @@ impl<'a> ShortClock<'a> {
 /// The instant of a text, to the day, the minute or finer, in nanoseconds since the epoch.
 pub(crate) fn instant(text: &str) -> Option<i64> {
     arrow::compute::kernels::cast_utils::string_to_timestamp_nanos(&full_time(text.trim())).ok()
+}
+
+/// Completes a text, if it is an abbreviated time.
+fn completed(text: Expr) -> Expr {
+    FULL_TIME.call(vec![text])
+}
+
+/// Whether an expression is a call that [`completed`] made.
+fn is_completed(expr: &Expr) -> bool {
+    matches!(expr, Expr::ScalarFunction(call) if call.func.name() == FULL_TIME.name())
 }
 
 #[cfg(test)]

@@ -14,10 +14,9 @@ use datafusion::sql::sqlparser::ast::{
 };
 use datafusion::sql::sqlparser::tokenizer::Token;
 
-use crate::array_queries::is_array_query;
 use crate::error::{Error, Result, fault};
+use crate::function_calls::{is_array_query, is_unnest};
 use crate::joins;
-use crate::resolve::is_unnest;
 use crate::syntax::is_word;
 
 /// Window functions that can ignore nulls, besides the aggregates that declare it.

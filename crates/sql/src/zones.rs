@@ -12,7 +12,7 @@ use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Ope
 use splay_functions::walk::{Walk, WalkPlan};
 use splay_functions::{clock_changes, instants_of, moved_on_clock};
 
-use crate::numbers::rewritten;
+use crate::plan_rewrite::rewritten;
 
 /// The plan with functions in place of these casts and sums.
 ///

@@ -29,8 +29,8 @@ use super::StatementBounds;
 use super::growth::GrowthRule;
 use super::reserve::{RESERVED_FROM, hold, reserve};
 use super::row_size::is_modest;
-use crate::numbers::named;
 use crate::operator_call;
+use crate::plan_rewrite::named;
 
 /// Most bytes of an array of text or of lists, whose offsets are 32 bits wide.
 const ARRAY_BYTES_MAX: u64 = i32::MAX as u64;

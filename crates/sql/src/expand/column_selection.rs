@@ -9,6 +9,7 @@ use datafusion::sql::sqlparser::ast::{
 
 use super::relation::{FromColumn, Relation};
 use crate::error::{Result, fault};
+use crate::function_calls::name_of;
 use crate::syntax::STAR;
 
 /// A selected column.
@@ -19,10 +20,6 @@ pub(super) struct SelectedColumn {
     pub name: String,
     /// The parts of its name that matched a pattern: the whole match first.
     pub parts: Vec<String>,
-}
-
-pub(super) fn name_of(call: &Function) -> String {
-    call.name.to_string().to_lowercase()
 }
 
 /// The columns that a call of `COLUMNS` selects.

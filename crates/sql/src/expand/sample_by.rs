@@ -22,7 +22,7 @@ use super::expression_of;
 use super::fills::{Fills, aliases};
 use super::relation::{FromColumn, Relation};
 use crate::error::{Result, fault};
-use crate::resolve::is_aggregate;
+use crate::function_calls::is_aggregate;
 use crate::syntax::SAMPLE;
 use crate::walk::{any_expression, change_expressions, each_expression};
 

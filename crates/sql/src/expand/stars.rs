@@ -18,12 +18,12 @@ use datafusion::sql::sqlparser::ast::{
     OrderByKind, Select, SelectItem, SelectItemQualifiedWildcardKind, WildcardAdditionalOptions,
 };
 
-use super::column_selection::{SelectedColumn, name_of, of_relation, plain, selected_columns};
-use super::is_list_of_columns;
+use super::column_selection::{SelectedColumn, of_relation, plain, selected_columns};
+
 use super::relation::{FromColumn, Relation};
 use crate::error::{Result, fault};
+use crate::function_calls::{is_columns, is_list_of_columns, is_unpacked};
 use crate::joins;
-use crate::syntax::{STAR, UNPACKED};
 use crate::walk::{any_expression, change_expressions, each_expression};
 
 /// Most columns of a select after expansion.
@@ -56,15 +56,6 @@ pub(super) fn is_in_order(order: &OrderBy) -> bool {
 
 fn is_within(expression: &Expr) -> bool {
     any_expression(expression, |inner| matches!(inner, Expr::Function(call) if is_list_of_columns(call)))
-}
-
-pub(super) fn is_columns(call: &Function) -> bool {
-    let name = name_of(call);
-    name == "columns" || name == STAR
-}
-
-pub(super) fn is_unpacked(call: &Function) -> bool {
-    name_of(call) == UNPACKED
 }
 
 /// Replaces each `*` by the columns of a relation.

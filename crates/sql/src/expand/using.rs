@@ -18,9 +18,9 @@ use datafusion::sql::sqlparser::ast::{
 
 use super::relation::{FromColumn, Relation};
 use crate::error::{Error, Result, fault};
+use crate::function_calls::call;
 use crate::joins;
 use crate::names::last_part;
-use crate::resolve::call;
 use crate::walk::{any_expression_outside_queries, visit_mut};
 
 /// The columns of a `FROM` with such joins.

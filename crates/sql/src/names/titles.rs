@@ -6,9 +6,7 @@
 
 use datafusion::sql::sqlparser::ast::{Expr, Function, Ident};
 
-use crate::array_queries::is_array_query;
-use crate::expand::is_list_of_columns;
-use crate::resolve::is_unnest;
+use crate::function_calls::{is_array_query, is_list_of_columns, is_unnest};
 use crate::walk::any_expression;
 
 /// The quote of titles.

@@ -9,11 +9,8 @@ use splay_functions::{FRAME_MARKER, in_words_of_chrono};
 
 use super::time_patterns::in_words_of_strftime;
 use crate::error::{Error, Result};
+use crate::function_calls::{GREATEST, LEAST, argument, name_of};
 use crate::names::{title, titled};
-
-/// Functions that return a value of the row with the least key, and with the greatest.
-pub(super) const LEAST: [&str; 3] = ["arg_min", "argmin", "min_by"];
-pub(super) const GREATEST: [&str; 3] = ["arg_max", "argmax", "max_by"];
 
 /// Gives an expression without an alias its title, before its calls are written otherwise.
 pub(super) fn name_as_written(column: &mut SelectItem) {
@@ -23,15 +20,6 @@ pub(super) fn name_as_written(column: &mut SelectItem) {
         let expr = std::mem::replace(expression, super::nothing());
         *column = SelectItem::ExprWithAlias { expr, alias: titled(title) };
     }
-}
-
-pub(super) fn name_of(call: &Function) -> String {
-    call.name.to_string().to_lowercase()
-}
-
-/// Whether a name is that of an aggregate that is rewritten.
-pub(super) fn is_aggregate(name: &str) -> bool {
-    LEAST.contains(&name) || GREATEST.contains(&name)
 }
 
 /// Whether an expression in place of a partition key describes a frame.
@@ -225,10 +213,6 @@ fn is_literal(offset: &Expr) -> bool {
         Expr::Interval(interval) => matches!(interval.value.as_ref(), Expr::Value(_)),
         _ => false,
     }
-}
-
-pub(super) fn argument(expression: Expr) -> FunctionArg {
-    FunctionArg::Unnamed(FunctionArgExpr::Expr(expression))
 }
 
 fn null() -> Expr {

@@ -6,6 +6,7 @@ use datafusion::sql::sqlparser::ast::{
     Query, Select, SelectItem, SetExpr, TableAlias, TableFactor, TableWithJoins, Value,
 };
 
+use crate::function_calls::is_aggregate;
 use crate::joins::is_by_time;
 use crate::names::UNNAMED;
 use crate::walk::any_expression;
@@ -67,7 +68,7 @@ pub(super) fn complete_group(select: &mut Select, state: &SessionState) {
     let aggregates = |item: &SelectItem| match item {
         SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => any_expression(
             expr,
-            |inner| matches!(inner, Expr::Function(call) if call.over.is_none() && super::is_aggregate(call, state)),
+            |inner| matches!(inner, Expr::Function(call) if call.over.is_none() && is_aggregate(call, state)),
         ),
         _ => false,
     };

@@ -3,14 +3,15 @@
 //! Source of each, and what differs: docs/reference/functions.md.
 
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, CaseWhen, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause,
-    FunctionArgumentList, FunctionArguments, Ident, ObjectName, OrderByExpr, OrderByOptions, Value,
-    helpers::attached_token::AttachedToken,
+    BinaryOperator, CaseWhen, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArguments,
+    Ident, ObjectName, OrderByExpr, OrderByOptions, Value, helpers::attached_token::AttachedToken,
 };
 
-use super::calls::{GREATEST, LEAST, argument, name_of, text, where_there};
+use super::calls::{text, where_there};
 use super::templates;
 use crate::error::{Result, fault};
+use crate::function_calls;
+use crate::function_calls::{GREATEST, LEAST, argument, call_of, name_of, one_list};
 
 /// Names of functions, and their names here. The arguments are the same.
 const RENAMED: [(&str, &str); 28] = [
@@ -67,34 +68,8 @@ const PARTS: [(&str, &str); 19] = [
     ("year", "year"),
 ];
 
-/// The names among these that are aggregates.
-const AGGREGATES: [&str; 17] = [
-    "approx_count_distinct",
-    "approx_quantile",
-    "arbitrary",
-    "count_if",
-    "count_star",
-    "countif",
-    "favg",
-    "fsum",
-    "group_concat",
-    "kahan_sum",
-    "listagg",
-    "percentile_disc",
-    "sem",
-    "sum_no_overflow",
-    "sumkahan",
-    "variance",
-    "weighted_avg",
-];
-
 fn lookup<'a>(list: &[(&str, &'a str)], name: &str) -> Option<&'a str> {
     list.iter().find(|(alias, _)| *alias == name).map(|(_, here)| *here)
-}
-
-/// Whether a name is that of an aggregate with another name here.
-pub(super) fn is_aggregate(name: &str) -> bool {
-    AGGREGATES.contains(&name)
 }
 
 /// Renames a call to the function here, or returns the expression that replaces it.
@@ -163,11 +138,6 @@ pub(super) fn spelt_out(call: &mut Function) -> Result<Option<Expr>> {
     Ok(None)
 }
 
-/// A call of a function by its name.
-pub(crate) fn call(name: &str, args: Vec<Expr>) -> Expr {
-    Expr::Function(call_of(name, one_list(args.into_iter().map(argument).collect())))
-}
-
 /// `struct_pack(a := 1)` as `named_struct('a', 1)`.
 fn named_parts(call: &mut Function) -> Result<()> {
     let FunctionArguments::List(list) = &mut call.args else { return fault("struct_pack takes (name := value, …)") };
@@ -197,24 +167,6 @@ fn plain(call: &mut Function, number: usize) -> Option<&mut Vec<FunctionArg>> {
     match &mut call.args {
         FunctionArguments::List(list) if list.args.len() == number => Some(&mut list.args),
         _ => None,
-    }
-}
-
-fn one_list(args: Vec<FunctionArg>) -> FunctionArguments {
-    FunctionArguments::List(FunctionArgumentList { duplicate_treatment: None, args, clauses: Vec::new() })
-}
-
-/// A call of a function without further clauses.
-fn call_of(name: &str, args: FunctionArguments) -> Function {
-    Function {
-        name: ObjectName::from(vec![Ident::new(name)]),
-        uses_odbc_syntax: false,
-        parameters: FunctionArguments::None,
-        args,
-        filter: None,
-        null_treatment: None,
-        over: None,
-        within_group: Vec::new(),
     }
 }
 
@@ -265,7 +217,7 @@ fn of_each_share(call: &Function) -> Option<Expr> {
     };
     let each: Vec<Expr> = shares_of(call)?.iter().map(of_share).collect();
     let is_there = Expr::IsNotNull(Box::new(each.first()?.clone()));
-    Some(case(is_there, self::call("make_array", each), None))
+    Some(case(is_there, function_calls::call("make_array", each), None))
 }
 
 fn case(condition: Expr, result: Expr, other: Option<Expr>) -> Expr {

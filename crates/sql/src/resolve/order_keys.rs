@@ -16,7 +16,7 @@ use datafusion::sql::sqlparser::ast::{
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 
-use super::is_aggregate;
+use crate::function_calls::is_aggregate;
 use crate::names::{title, titled};
 use crate::walk::any_expression;
 

@@ -18,8 +18,9 @@ use datafusion::sql::sqlparser::ast::{
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 
-use super::{is_aggregate, nothing};
+use super::nothing;
 use crate::error::{Error, Result, fault};
+use crate::function_calls::is_aggregate;
 use crate::walk::{any_expression, change_expressions};
 
 /// The value of a comparison that no row decides: `$2` if there are no rows, null if one of them or the value itself is null, else `$2`.

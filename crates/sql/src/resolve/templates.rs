@@ -9,8 +9,8 @@ use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 use splay_functions::AT_ZONE;
 
-use super::calls::name_of;
 use crate::error::{Error, Result, fault};
+use crate::function_calls::{call, name_of};
 use crate::walk::change_expressions;
 
 const EXTRACT: &str = "CASE WHEN $1 IS NULL OR $2 IS NULL THEN NULL ELSE \
@@ -176,7 +176,7 @@ pub(super) fn complete_zone(expression: &mut Expr) {
         && matches!(value.value, Value::Placeholder(_))
     {
         let take = |expression: &mut Expr| std::mem::replace(expression, super::nothing());
-        *expression = super::call(AT_ZONE, vec![take(timestamp), take(time_zone)]);
+        *expression = call(AT_ZONE, vec![take(timestamp), take(time_zone)]);
     }
 }
 
@@ -224,7 +224,7 @@ pub(super) fn other_operator(expression: &mut Expr) {
         BinaryOperator::DuckIntegerDivide | BinaryOperator::MyIntegerDivide => *op = BinaryOperator::Divide,
         BinaryOperator::PGStartsWith => {
             let args = [left, right].map(|side| std::mem::replace(side.as_mut(), super::nothing()));
-            *expression = super::names_of_calls::call("starts_with", args.into());
+            *expression = call("starts_with", args.into());
         }
         _ => {}
     }

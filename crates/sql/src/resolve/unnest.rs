@@ -14,9 +14,9 @@ use datafusion::sql::sqlparser::ast::{
     TableWithJoins,
 };
 
-use super::names_of_calls::call;
 use super::templates;
 use crate::error::Result;
+use crate::function_calls::{call, is_unnest};
 use crate::walk::{any_expression, change_expressions};
 
 /// Table functions whose arguments may be columns.
@@ -58,11 +58,6 @@ fn call_lists(argument: &mut Expr) {
             *inner = call("make_array", std::mem::take(&mut list.elem));
         }
     });
-}
-
-/// Whether a function in `FROM` is `unnest`.
-pub(crate) fn is_unnest(name: &ObjectName) -> bool {
-    name.to_string().eq_ignore_ascii_case("unnest")
 }
 
 /// A function in `FROM` as `UNNEST`.

@@ -10,8 +10,8 @@ use datafusion::common::{ScalarValue, not_impl_err};
 use datafusion::error::DataFusionError;
 use splay_functions::as_instants;
 
-use crate::coercion::is_decimal;
 use crate::decimal_texts::plain_number;
+use crate::decimals::is_decimal;
 use crate::error::{Error, Result};
 use crate::times;
 

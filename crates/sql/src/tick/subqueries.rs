@@ -26,7 +26,7 @@ use super::combine::groups_by;
 use super::convert::{UnsupportedExpr, unknown};
 use super::recognise::{LookupSource, Recogniser, Stage};
 use crate::pushdown::is_text;
-use crate::query_values::{has_row, is_any};
+use crate::subquery_plans::{has_row, is_any};
 
 /// Aggregates that are null for no rows.
 const NULL_OF_NOTHING: [&str; 8] = ["min", "max", "sum", "avg", "med", "median", "stddev", "var"];

@@ -12,8 +12,8 @@ use super::super::Query;
 use super::super::definition;
 use super::scope::{Scope, conjuncts, unnested};
 use crate::dialect;
+use crate::function_calls::is_aggregate;
 use crate::names::Spellings;
-use crate::resolve::is_aggregate;
 use crate::walk::any_expression;
 
 pub(super) use definition::FLOORS;

@@ -14,6 +14,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use splay_functions::{self as functions, Timeline};
 
+use crate::function_calls::name_of;
 use crate::walk::change_expressions;
 
 /// The names of a select over one table.
@@ -158,10 +159,6 @@ pub(super) fn unnested(expr: &Expr) -> &Expr {
         Expr::Nested(inner) => unnested(inner),
         other => other,
     }
-}
-
-pub(super) fn name_of(call: &Function) -> String {
-    call.name.to_string().to_lowercase()
 }
 
 /// The arguments of a call that has nothing else.

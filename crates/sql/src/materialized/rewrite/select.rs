@@ -23,8 +23,8 @@ use splay_store::DATE_COLUMN;
 
 use super::ViewCoverage;
 use super::grouped_view::{GroupedView, aggregates, expression_of, keys_of};
-use super::scope::{Scope, conjuncts, instant, name_of, unnested};
-use crate::resolve::is_aggregate;
+use super::scope::{Scope, conjuncts, instant, unnested};
+use crate::function_calls::{is_aggregate, name_of};
 use crate::statements::quoted;
 use crate::walk::visit_mut;
 
