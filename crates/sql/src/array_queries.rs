@@ -30,7 +30,7 @@ use splay_functions::walk::{Walk, WalkPlan};
 
 use crate::function_calls::{call, is_array_query};
 use crate::plan_rewrite::named;
-use crate::provider::TickRowOrder;
+use crate::row_order::TickRowOrder;
 
 const MARKER: &str = "__array";
 

@@ -18,7 +18,7 @@ use splay_functions::CalendarSource;
 use splay_store::{ColumnType, TableSnapshot, TableSpec};
 
 use crate::error::external;
-use crate::provider::TickSchema;
+use crate::tick_schema::TickSchema;
 
 /// Most rows of a calendar: two sessions a day for more than a century.
 const ROWS_MAX: u64 = 100_000;

@@ -13,7 +13,7 @@ use datafusion::datasource::TableType;
 use splay_store::CommitReport;
 
 use crate::postgres::{CatalogueSchema, information_table, is_information};
-use crate::provider::TickSchema;
+use crate::tick_schema::TickSchema;
 
 /// Its name.
 pub(crate) const NAME: &str = "information_schema";

@@ -6,6 +6,7 @@
 
 mod column_spelling;
 mod quoted;
+mod table_columns;
 mod titles;
 
 use std::collections::HashMap;
@@ -18,6 +19,7 @@ use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 use self::column_spelling::Spelling;
 pub(crate) use self::column_spelling::{QueryColumns, last_part};
 pub(crate) use self::quoted::text_in_double_quotes;
+pub(crate) use self::table_columns::learn_columns;
 pub(crate) use self::titles::{is_title, title, titled};
 use crate::error::Result;
 use crate::limits::TokenLimits;

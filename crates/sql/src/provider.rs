@@ -6,45 +6,24 @@
 //!   before other filters see them.
 //! - A provider is one snapshot. DataFusion requests a table once per statement, so a statement sees one state of it.
 
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use async_trait::async_trait;
-use datafusion::catalog::{SchemaProvider, Session, TableProvider};
-use datafusion::common::{Column, DFSchema, Result, plan_err};
-use datafusion::datasource::{TableType, provider_as_source, source_as_provider};
-use datafusion::execution::session_state::SessionState;
-use datafusion::logical_expr::logical_plan::TableScan;
-use datafusion::logical_expr::{
-    Expr, LogicalPlan, LogicalPlanBuilder, SortExpr, TableProviderFilterPushDown, lit, utils::conjunction,
-};
+use datafusion::catalog::{Session, TableProvider};
+use datafusion::common::{DFSchema, Result};
+use datafusion::datasource::TableType;
+use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, lit};
 use datafusion::physical_plan::ExecutionPlan;
-use splay_functions::RowOrder;
-use splay_store::{CommitReport, DATE_COLUMN, Database, OpenFiles, Selection, TableSnapshot, TableSpec, View};
+use splay_store::{DATE_COLUMN, Selection, TableSnapshot, TableSpec};
 
-use crate::access::{Guard, TableGuard};
+use crate::access::TableGuard;
 use crate::error::external;
-use crate::files::{self, FileTable};
-use crate::joins;
 use crate::pushdown;
-use crate::scan::{TickScanExec, TickScanSettings};
-use crate::session::logical_plan;
-use crate::syntax::snapshot_of;
-use crate::views;
+use crate::scan::{ColumnSource, TickScanExec, TickScanSettings};
 
 /// Name of the column that numbers the rows of a snapshot, if the plan requests it.
-const ROW_COLUMN: &str = "__row";
-
-/// The source of a column of the provider.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ColumnSource {
-    /// Position among the stored columns.
-    Stored(usize),
-    /// The partition.
-    Date,
-    /// Number of the row in the snapshot.
-    Row,
-}
+pub(crate) const ROW_COLUMN: &str = "__row";
 
 /// A snapshot of a table.
 #[derive(Debug)]
@@ -77,6 +56,11 @@ impl TickTable {
     pub(crate) fn without_date(&self) -> Option<TickTable> {
         let is_computed = self.has_date() && !self.spec().partition.is_day();
         is_computed.then(|| TickTable::with(self.snapshot.clone(), false, self.is_numbered(), self.guard.clone()))
+    }
+
+    /// This table with the number of each row.
+    pub(crate) fn numbered(&self) -> TickTable {
+        TickTable::with(self.snapshot.clone(), self.has_date(), true, self.guard.clone())
     }
 
     fn with(snapshot: TableSnapshot, has_date: bool, numbered: bool, guard: Option<Arc<TableGuard>>) -> TickTable {
@@ -223,254 +207,5 @@ impl TickTable {
             is_private,
         })
         .map(|exec| Arc::new(exec) as Arc<dyn ExecutionPlan>)
-    }
-}
-
-/// The tables of a database, and the columns of its views: the queries of views are already in the statement's `WITH` (`views.rs`).
-#[derive(Debug)]
-pub(crate) struct TickSchema {
-    database: Database,
-    /// What opens files, and the threads that parse them, if statements may read files.
-    files: Option<(Arc<dyn OpenFiles>, usize)>,
-    /// The session state in which views are planned. It holds this schema, hence the weak reference.
-    state: OnceLock<Weak<SessionState>>,
-    /// The rights that the table is read by; `None` for all rights.
-    guard: Option<Arc<Guard>>,
-}
-
-impl TickSchema {
-    pub(crate) fn new(
-        database: Database,
-        files: Option<(Arc<dyn OpenFiles>, usize)>,
-        guard: Option<Arc<Guard>>,
-    ) -> TickSchema {
-        TickSchema { database, files, state: OnceLock::new(), guard }
-    }
-
-    /// Whether the caller may know that a table or view exists.
-    fn sees(&self, name: &str) -> bool {
-        self.guard.as_ref().is_none_or(|guard| guard.sees(name))
-    }
-
-    /// The views that the caller may read.
-    pub(crate) fn views(&self) -> Vec<View> {
-        let mut views = self.database.views().unwrap_or_default().to_vec();
-        views.retain(|view| self.guard.as_ref().is_none_or(|guard| guard.reads_view(view)));
-        views
-    }
-
-    /// A table that is read as a whole, not by a `FROM`; `None` if there is no such table that the caller may know.
-    ///
-    /// # Errors
-    /// Denied, if not all of it may be seen; those of the store.
-    pub(crate) fn whole(&self, name: &str) -> Result<Option<TableSnapshot>> {
-        if !self.sees(name) {
-            return Ok(None);
-        }
-        let table = match self.database.table(name) {
-            Err(splay_store::Error::NoSuchTable { .. }) => return Ok(None),
-            table => table.map_err(external)?,
-        };
-        match &self.guard {
-            Some(guard) if !guard.reads_whole(name) => Err(external(splay_store::Error::Denied {
-                about: format!("for table {}, of which you may not see all", table.name()),
-            })),
-            _ => table.snapshot().map(Some).map_err(external),
-        }
-    }
-
-    /// The tables that the caller may know.
-    pub(crate) fn names_of_tables(&self) -> Vec<String> {
-        let mut names = self.database.tables().unwrap_or_default();
-        names.retain(|name| self.sees(name));
-        names
-    }
-
-    /// The commits of the tables that the caller may read as a whole, the newest first.
-    pub(crate) fn histories(&self) -> Vec<(String, Vec<CommitReport>)> {
-        let reads = |name: &String| self.guard.as_ref().is_none_or(|guard| guard.reads_whole(name));
-        let named = self.names_of_tables().into_iter().filter(reads);
-        let history = |name: String| {
-            let commits = self.database.table(&name).and_then(|table| table.commits(usize::MAX)).ok()?;
-            Some((name, commits))
-        };
-        named.filter_map(history).collect()
-    }
-
-    /// Whether the caller may see the queries of views, which name tables.
-    pub(crate) fn shows_queries(&self) -> bool {
-        self.guard.is_none()
-    }
-
-    /// Sets the session state in which views are planned.
-    pub(crate) fn plan_views_in(&self, state: &Arc<SessionState>) {
-        self.state.get_or_init(|| Arc::downgrade(state));
-    }
-}
-
-#[async_trait]
-impl SchemaProvider for TickSchema {
-    fn table_names(&self) -> Vec<String> {
-        let mut names = self.names_of_tables();
-        let views = self.views();
-        let is_hidden = |view: &&View| names.iter().any(|name| name.eq_ignore_ascii_case(&view.name));
-        let views: Vec<String> = views.iter().filter(|view| !is_hidden(view)).map(|view| view.name.clone()).collect();
-        names.extend(views);
-        names
-    }
-
-    async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
-        if !self.sees(name) {
-            return self.file(name);
-        }
-        if let Some(guard) = &self.guard {
-            guard.check_past(name).map_err(external)?;
-        }
-        let snapshot = match snapshot_of(&self.database, name) {
-            Ok(snapshot) => snapshot,
-            Err(splay_store::Error::NoSuchTable { .. }) => match self.database.view(name) {
-                Ok(Some(view)) if self.guard.as_ref().is_some_and(|guard| !guard.reads_view(&view)) => return Ok(None),
-                Ok(Some(view)) => return Ok(self.view(&view).await),
-                // A damaged list of views is reported by the error for an unknown name.
-                Ok(None) | Err(_) => return self.file(name),
-            },
-            Err(error) => return Err(external(error)),
-        };
-        match &self.guard {
-            None => Ok(Some(Arc::new(TickTable::new(snapshot)))),
-            Some(guard) => guard.table(name, snapshot).await.map(Some),
-        }
-    }
-
-    async fn table_type(&self, name: &str) -> Result<Option<TableType>> {
-        if !self.sees(name) {
-            return Ok(None);
-        }
-        match snapshot_of(&self.database, name) {
-            Err(splay_store::Error::NoSuchTable { .. }) => {
-                Ok(self.database.view(name).ok().flatten().map(|_| TableType::View))
-            }
-            _ => Ok(Some(TableType::Base)),
-        }
-    }
-
-    fn table_exist(&self, name: &str) -> bool {
-        self.sees(name)
-            && (snapshot_of(&self.database, name).is_ok() || self.database.view(name).is_ok_and(|view| view.is_some()))
-    }
-}
-
-impl TickSchema {
-    fn file(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
-        match &self.files {
-            Some((opener, threads)) if files::is_path(name) => {
-                Ok(Some(Arc::new(FileTable::open(opener.as_ref(), name, *threads)?)))
-            }
-            None if files::is_path(name) => {
-                plan_err!("there is no table {name:?}; files are read by the command and in Python, not by a server")
-            }
-            _ => Ok(None),
-        }
-    }
-
-    /// The columns of a view; `None` if it can't be planned any more. A statement that reads it reports the reason.
-    async fn view(&self, view: &View) -> Option<Arc<dyn TableProvider>> {
-        let state = self.state.get()?.upgrade()?;
-        let text = views::select_all(&self.views(), view).ok()?;
-        let (plan, _, _) = logical_plan(&state, &text, usize::MAX).await.ok()?;
-        let schema = Arc::clone(plan.schema().inner());
-        let query = self.shows_queries().then(|| view.query.clone());
-        Some(Arc::new(ViewColumns { name: view.name.clone(), query, schema }))
-    }
-}
-
-/// A view as a table provider, for listings of tables.
-#[derive(Debug)]
-struct ViewColumns {
-    name: String,
-    query: Option<String>,
-    schema: SchemaRef,
-}
-
-#[async_trait]
-impl TableProvider for ViewColumns {
-    fn schema(&self) -> SchemaRef {
-        Arc::clone(&self.schema)
-    }
-
-    fn table_type(&self) -> TableType {
-        TableType::View
-    }
-
-    fn get_table_definition(&self) -> Option<&str> {
-        self.query.as_deref()
-    }
-
-    async fn scan(
-        &self,
-        _: &dyn Session,
-        _: Option<&Vec<usize>>,
-        _: &[Expr],
-        _: Option<usize>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let name = &self.name;
-        plan_err!(
-            "the view {name} can't be read here: a query of a WITH has its name, or it stands where only a table can"
-        )
-    }
-}
-
-/// Numbers the rows of our tables, for `first` and `last`.
-#[derive(Debug)]
-pub(crate) struct TickRowOrder;
-
-/// The scan of files with the numbers of their rows.
-fn numbered_files(files: &FileTable, scan: &TableScan) -> Result<Option<(LogicalPlan, Vec<SortExpr>)>> {
-    if scan.projection.is_some() || scan.fetch.is_some() {
-        return Ok(None);
-    }
-    let number = Expr::Column(Column::new(Some(scan.table_name.clone()), ROW_COLUMN)).sort(true, false);
-    if files.is_numbered() {
-        return Ok(Some((LogicalPlan::TableScan(scan.clone()), vec![number])));
-    }
-    let Some(numbered) = files.numbered(ROW_COLUMN) else { return Ok(None) };
-    let source = provider_as_source(Arc::new(numbered));
-    let mut plan = LogicalPlanBuilder::scan(scan.table_name.clone(), source, None)?;
-    if let Some(filter) = conjunction(scan.filters.iter().cloned()) {
-        plan = plan.filter(filter)?;
-    }
-    Ok(Some((plan.build()?, vec![number])))
-}
-
-impl RowOrder for TickRowOrder {
-    fn numbered(&self, scan: &TableScan) -> Result<Option<(LogicalPlan, Vec<SortExpr>)>> {
-        let Ok(provider) = source_as_provider(&scan.source) else { return Ok(None) };
-        if let Some(files) = provider.downcast_ref::<FileTable>() {
-            return numbered_files(files, scan);
-        }
-        let Some(table) = provider.downcast_ref::<TickTable>() else { return Ok(None) };
-        // Before the optimiser a scan is plain; any other scan was visited before.
-        if scan.projection.is_some() || scan.fetch.is_some() {
-            return Ok(None);
-        }
-        let row = Expr::Column(Column::new(Some(scan.table_name.clone()), ROW_COLUMN)).sort(true, false);
-        if table.columns.contains(&ColumnSource::Row) {
-            return Ok(Some((LogicalPlan::TableScan(scan.clone()), vec![row])));
-        }
-        let numbered = TickTable::with(table.snapshot.clone(), table.has_date(), true, table.guard.clone());
-        let source = provider_as_source(Arc::new(numbered));
-        let mut plan = LogicalPlanBuilder::scan(scan.table_name.clone(), source, None)?;
-        if let Some(filter) = conjunction(scan.filters.iter().cloned()) {
-            plan = plan.filter(filter)?;
-        }
-        Ok(Some((plan.build()?, vec![row])))
-    }
-
-    fn preserved_input<'p>(&self, operator: &'p LogicalPlan) -> Option<&'p LogicalPlan> {
-        joins::left_of_asof(operator)
-    }
-
-    fn with_preserved_input(&self, operator: &LogicalPlan, input: LogicalPlan) -> Result<LogicalPlan> {
-        joins::asof_with_left(operator, input)
     }
 }

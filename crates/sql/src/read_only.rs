@@ -14,7 +14,6 @@ use datafusion::sql::sqlparser::ast::{self, Select, Visitor};
 use splay_functions::with_own_calendars;
 
 use crate::array_queries;
-use crate::change::FIRST_WORDS;
 use crate::dialect;
 use crate::error::{Error, reason_of_session};
 use crate::expand::expand;
@@ -23,6 +22,7 @@ use crate::joins;
 use crate::limits::{self, StatementLimits};
 use crate::names::QueryColumns;
 use crate::resolve::{name_hidden_tables_apart, name_outer_relations_apart, resolve};
+use crate::statements::FIRST_WORDS;
 use crate::unnest_joins;
 use crate::unsupported;
 use crate::walk::visit;

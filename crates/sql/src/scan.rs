@@ -40,7 +40,6 @@ use splay_store::{Bounds, DATE_COLUMN, Segment, SegmentRows, Selection, Selectio
 use crate::dynamic_filters::{DynamicFilters, is_dynamic};
 use crate::error::external;
 use crate::guarded_and::{guarded_condition, is_of_values};
-use crate::provider::ColumnSource;
 
 /// Rows below which another stream costs more than it saves.
 const STREAM_ROWS_MIN: u64 = 1 << 16;
@@ -816,4 +815,15 @@ impl RecordBatchStream for TickScanStream {
     fn schema(&self) -> SchemaRef {
         Arc::clone(&self.plan.schema)
     }
+}
+
+/// The source of a column of the provider.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ColumnSource {
+    /// Position among the stored columns.
+    Stored(usize),
+    /// The partition.
+    Date,
+    /// Number of the row in the snapshot.
+    Row,
 }

@@ -10,20 +10,17 @@ mod sliced;
 mod state;
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::time::{Duration, Instant};
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, SchemaRef};
-use datafusion::common::ScalarValue;
 use datafusion::execution::memory_pool::MemoryPool;
 use splay_engine::{ReadStats, Stop};
 use splay_store::{Database, OpenFiles, TransactionSnapshots, View};
 
 use self::explain::{with_metrics, with_rows, with_tick_plan};
-pub(crate) use self::planning::{learn_columns, logical_plan};
 pub use self::sliced::LeafRows;
 use self::state::{StatementStates, states};
 use crate::access::{Caller, Guard, ShowStatement};
@@ -32,6 +29,7 @@ use crate::error::Result;
 use crate::limits;
 use crate::materialized::{self, MaterializedViews, ViewReads};
 use crate::memory::{AnswerMemory, AnswerMemoryPart, StatementPool, TotalMemory};
+use crate::parameters::Parameters;
 use crate::pivot_statement::{self, PivotStatement};
 use crate::placeholders;
 use crate::postgres;
@@ -84,18 +82,6 @@ impl Default for SessionSettings {
             file_cache_bytes: None,
         }
     }
-}
-
-/// Values for the placeholders of a statement: `$1`, `$2` or `$name`.
-#[derive(Debug, Clone, Default)]
-pub enum Parameters {
-    /// The statement has none.
-    #[default]
-    None,
-    /// By position, from `$1`.
-    Positional(Vec<ScalarValue>),
-    /// By name.
-    Named(HashMap<String, ScalarValue>),
 }
 
 /// The description of a statement's answer and parameters.

@@ -161,6 +161,10 @@ fn end_of_comment(bytes: &[u8], start: usize) -> usize {
     at
 }
 
+/// Words with which such statements begin.
+pub(crate) const FIRST_WORDS: [&str; 11] =
+    ["insert", "delete", "update", "truncate", "create", "drop", "alter", "copy", "refresh", "grant", "revoke"];
+
 #[cfg(test)]
 mod tests {
     use super::*;

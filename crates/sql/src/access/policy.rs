@@ -11,7 +11,7 @@ use splay_functions::walk::WalkPlan;
 use splay_store::USER_WORDS;
 
 use crate::change::filtered_scan;
-use crate::session::logical_plan;
+use crate::logical_plan::logical_plan;
 use crate::statements::quoted;
 use crate::syntax::is_word;
 use crate::views;

@@ -9,7 +9,7 @@ use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::{Expr, Operator};
 
 use super::growth::{GrowthRule, constant_bytes};
-use crate::tick::is_parameter;
+use crate::lifted_literals::is_parameter;
 
 /// Largest factor between a value's bytes and those of its columns.
 const TIMES_MAX: u64 = 8;

@@ -19,7 +19,8 @@ use super::changed_rows::ChangedRows;
 use super::condition::{scanned, table_of, unsupported};
 use super::queries::{QueriedColumns, QueryLookup, refuse_volatile};
 use crate::error::Result;
-use crate::session::{Parameters, Session};
+use crate::parameters::Parameters;
+use crate::session::Session;
 
 /// What a join found.
 pub(super) struct JoinedRows {

@@ -16,7 +16,8 @@ use super::statement::{Statement, begins};
 use super::{ChangeOutcome, of_store};
 use crate::error::{Error, Result, fault};
 use crate::materialized::{Query, ViewState};
-use crate::session::{Parameters, Session};
+use crate::parameters::Parameters;
+use crate::session::Session;
 use crate::token_reader::TokenReader;
 
 /// Rows of the table that one commit of a refresh covers, unless one part has more.

@@ -44,11 +44,12 @@ use self::returning::ReturnedRows;
 pub use self::run::rename_table;
 pub(crate) use self::run::{patiently, positions};
 pub(crate) use self::spec::columns_of;
-pub(crate) use self::statement::{FIRST_WORDS, Statement};
+pub(crate) use self::statement::Statement;
 use crate::access::{self, AccessStatement};
 use crate::answer::{Answer, StatementChange};
 use crate::error::{Error, Result, fault};
-use crate::session::{Parameters, Session};
+use crate::parameters::Parameters;
+use crate::session::Session;
 
 /// A table that a statement changes.
 ///

@@ -23,7 +23,8 @@ use super::condition::{MatchingRows, unsupported};
 use crate::answer::Answer;
 use crate::error::{Error, Result, fault};
 use crate::memory::AnswerMemoryPart;
-use crate::session::{Parameters, Session};
+use crate::parameters::Parameters;
+use crate::session::Session;
 use crate::statements::quoted;
 
 /// Why a join changes no row. PostgreSQL takes any of the matches, so that the same statement may give other rows the next time.

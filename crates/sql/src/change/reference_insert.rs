@@ -23,7 +23,8 @@ use super::run::{patiently, positions};
 use super::statement::{Conflict, Target};
 use super::{ChangeOutcome, of_store};
 use crate::error::{Error, Result, fault};
-use crate::session::{Parameters, Session};
+use crate::parameters::Parameters;
+use crate::session::Session;
 use crate::statements::quoted;
 
 /// Inserts rows into a reference table, by one commit.

@@ -26,7 +26,8 @@ use super::condition::{dates_of, physical, scanned, table_of, unsupported, value
 use super::queries::QueryLookup;
 use crate::error::{Error, Result, fault};
 use crate::memory::AnswerMemoryPart;
-use crate::session::{Parameters, Session};
+use crate::parameters::Parameters;
+use crate::session::Session;
 use crate::statements::quoted;
 
 /// The rows that a statement answers with.

@@ -26,7 +26,8 @@ use super::{ChangeOutcome, InsertRows, of_store, reference_insert, table_to_chan
 use crate::answer::Answer;
 use crate::error::{Error, Result, fault};
 use crate::long_numbers;
-use crate::session::{Parameters, Session};
+use crate::parameters::Parameters;
+use crate::session::Session;
 use crate::statements::quoted;
 use crate::views;
 

@@ -13,12 +13,9 @@ use super::materialized::{self, Creation};
 use super::options::{self, Options};
 use crate::access::AccessStatement;
 use crate::error::{Result, fault};
+use crate::statements::FIRST_WORDS;
 use crate::syntax::is_word;
 use crate::token_reader::TokenReader;
-
-/// Words with which such statements begin.
-pub(crate) const FIRST_WORDS: [&str; 11] =
-    ["insert", "delete", "update", "truncate", "create", "drop", "alter", "copy", "refresh", "grant", "revoke"];
 
 /// A statement that changes something.
 #[derive(Debug, PartialEq, Eq)]

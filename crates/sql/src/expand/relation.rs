@@ -12,10 +12,9 @@ use datafusion::sql::sqlparser::ast::{self, Ident, Query};
 
 use super::tables;
 use crate::joins;
-use crate::names::Spellings;
+use crate::names::{Spellings, learn_columns};
 use crate::provider::TickTable;
 use crate::resolve::resolve;
-use crate::session::learn_columns;
 
 /// The columns of a `FROM` in the order of `*`.
 #[derive(Debug)]

@@ -12,6 +12,7 @@ use datafusion::logical_expr::{BinaryExpr, Expr, LogicalPlan, Operator, SortExpr
 use datafusion::physical_expr::{PhysicalExpr, PhysicalSortExpr};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::{ExtensionPlanner, PhysicalPlanner};
+use splay_functions::RowOrder;
 
 use super::align::AlignStreams;
 use super::asof_join::{AsofJoinExec, AsofSettings, SideKeys};
@@ -21,8 +22,8 @@ use super::relation::MarkedJoinPlanner;
 use super::window_join::{WindowJoinExec, WindowSettings};
 use super::window_node::WindowNode;
 
-/// Makes a session plan our joins.
-pub(crate) fn register(state: SessionState) -> Result<SessionState> {
+/// Makes a session plan our joins, over tables whose rows have an order.
+pub(crate) fn register(state: SessionState, tables: Arc<dyn RowOrder>) -> Result<SessionState> {
     let mut rules = state.optimizers().to_vec();
     // Behind the rule that brings filters down to our joins, and before the one that puts projections between.
     let behind = rules.iter().position(|rule| rule.name() == "push_down_filter").map_or(0, |position| position + 1);
@@ -31,7 +32,7 @@ pub(crate) fn register(state: SessionState) -> Result<SessionState> {
         .with_optimizer_rules(rules)
         .with_physical_optimizer_rule(Arc::new(AlignStreams))
         .build();
-    state.register_relation_planner(Arc::new(MarkedJoinPlanner))?;
+    state.register_relation_planner(Arc::new(MarkedJoinPlanner { tables }))?;
     Ok(state)
 }
 

@@ -18,13 +18,17 @@ use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Log
 use datafusion::sql::sqlparser::ast;
 use datafusion::sql::sqlparser::ast::{FunctionArg, FunctionArgExpr, JoinOperator, TableFactor, TableWithJoins};
 use splay_engine::asof::Direction;
+use splay_functions::RowOrder;
 
 use super::marker::AsofCall;
 use super::statement::{self, JoinMarker};
 
 /// Plans what the markers mark.
 #[derive(Debug)]
-pub(super) struct MarkedJoinPlanner;
+pub(super) struct MarkedJoinPlanner {
+    /// What knows the order of the tables' rows.
+    pub(super) tables: Arc<dyn RowOrder>,
+}
 
 impl RelationPlanner for MarkedJoinPlanner {
     fn plan_relation(
@@ -42,7 +46,8 @@ impl RelationPlanner for MarkedJoinPlanner {
             None => return Ok(RelationPlanning::Original(Box::new(relation))),
             Some(JoinMarker::Asof) => plan_asof(Parts::plan(table_with_joins, joined, mark, context)?, context)?,
             Some(JoinMarker::Window) => {
-                super::window_relation::plan(Parts::plan(table_with_joins, joined, mark, context)?, context)?
+                let parts = Parts::plan(table_with_joins, joined, mark, context)?;
+                super::window_relation::plan(parts, self.tables.as_ref(), context)?
             }
         };
         Ok(RelationPlanning::Planned(Box::new(PlannedRelation::new(plan, None))))

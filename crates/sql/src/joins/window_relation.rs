@@ -9,17 +9,21 @@ use datafusion::logical_expr::planner::RelationPlannerContext;
 use datafusion::logical_expr::utils::split_conjunction_owned;
 use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator};
 use datafusion::sql::sqlparser::ast;
-use splay_functions::carry_order;
+use splay_functions::{RowOrder, carry_order};
 
 use super::convert::{check_time, coerce};
 use super::relation::{Parts, Side, compared, filtered, side_of};
 use super::window_node::WindowNode;
-use crate::provider::TickRowOrder;
 
 const CONDITIONS: &str = "a WINDOW JOIN takes equalities between both sides, conditions on the right side alone, and the \
                           bounds of the window, as in b.ts BETWEEN a.ts - INTERVAL '1 second' AND a.ts";
 
-pub(super) fn plan(parts: Parts, context: &mut dyn RelationPlannerContext) -> Result<LogicalPlan> {
+/// `tables` know the order of their rows.
+pub(super) fn plan(
+    parts: Parts,
+    tables: &dyn RowOrder,
+    context: &mut dyn RelationPlannerContext,
+) -> Result<LogicalPlan> {
     let schema = parts.left.schema().join(parts.right.schema())?;
     let ast::JoinConstraint::On(on) = &parts.constraint else {
         return plan_err!("a WINDOW JOIN needs ON; {CONDITIONS}");
@@ -34,7 +38,7 @@ pub(super) fn plan(parts: Parts, context: &mut dyn RelationPlannerContext) -> Re
     }
     let prevailing = parts.says("include");
     let right = filtered(parts.right, condition.filters)?;
-    let ordered = carry_order(&TickRowOrder, &right)?;
+    let ordered = carry_order(tables, &right)?;
     let own = right.schema().columns();
     let hidden = ordered.plan.schema().columns().into_iter().filter(|column| !own.contains(column)).collect();
     let (begin_bound, begin_time) = coerce(&begin.bound, &parts.left, &begin.time, &right)?;

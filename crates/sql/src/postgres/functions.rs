@@ -15,8 +15,8 @@ use datafusion::logical_expr::{
 
 use super::types::{named, shown};
 use super::{is_in_catalogue, named_table, oid_of_class};
-use crate::provider::TickSchema;
 use crate::statements::{as_name, quoted};
+use crate::tick_schema::TickSchema;
 
 /// The result of a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -13,8 +13,8 @@ use splay_store::{Database, Role};
 use super::columns::{EMPTY, WITH_ROWS, columns};
 use super::oid_of;
 use super::types::{self, LISTED, Type};
-use crate::provider::TickSchema;
 use crate::syntax::snapshot_of;
+use crate::tick_schema::TickSchema;
 
 const PG_CATALOG: i64 = 11;
 const PUBLIC: i64 = 2200;

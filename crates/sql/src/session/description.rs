@@ -11,16 +11,17 @@ use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Ope
 use splay_engine::Stop;
 use splay_functions::PARAMETER;
 
-use super::planning::learn_columns;
-use super::{Description, Parameters, Session};
+use super::{Description, Session};
 use crate::access::ShowStatement;
 use crate::bounds::StatementBounds;
 use crate::coercion;
 use crate::error::{Error, Result};
 use crate::joins;
 use crate::limits;
+use crate::names::learn_columns;
+use crate::parameters::Parameters;
 use crate::pivot_statement::PivotStatement;
-use crate::provider::TickRowOrder;
+use crate::row_order::TickRowOrder;
 use crate::show_create::ShowCreate;
 use crate::summary::Summary;
 

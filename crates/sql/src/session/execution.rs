@@ -18,7 +18,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use super::planning::PlannedStatement;
-use super::{Memory, Parameters, Session};
+use super::{Memory, Session};
 use crate::answer::{Answer, Source};
 use crate::batch_queue::{self, QueuedBatch};
 use crate::bounds::StatementBounds;
@@ -27,6 +27,7 @@ use crate::error::{Error, Result};
 use crate::joins;
 use crate::memory::AnswerMemory;
 use crate::names::Spellings;
+use crate::parameters::Parameters;
 
 /// Most batches that wait between execution and the reader of an answer.
 const BATCHES_WAITING: usize = 4;

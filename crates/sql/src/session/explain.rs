@@ -7,9 +7,10 @@ use arrow::datatypes::SchemaRef;
 use splay_engine::{ReadStats, StepCosts, Stop};
 use splay_store::{SelectedCount, SelectionStats};
 
-use super::{Parameters, Session};
+use super::Session;
 use crate::answer::{Answer, Source, Watches};
 use crate::error::{Error, Result};
+use crate::parameters::Parameters;
 use crate::placeholders;
 use crate::tick::ShapedStatement;
 

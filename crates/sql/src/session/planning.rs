@@ -4,8 +4,6 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use datafusion::common::ParamValues;
-use datafusion::common::metadata::ScalarAndMetadata;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::datasource::source_as_provider;
 use datafusion::error::DataFusionError;
@@ -17,19 +15,17 @@ use splay_functions::walk::WalkPlan;
 use splay_functions::with_own_calendars;
 use splay_store::View;
 
-use super::{Parameters, Session};
+use super::Session;
 use crate::answer::Watches;
 use crate::bounds::StatementBounds;
 use crate::error::{Error, Result};
-use crate::files::FileTable;
-use crate::hints::with_hints;
-use crate::joins;
 use crate::large_joins;
-use crate::names::{Spellings, text_in_double_quotes};
+use crate::logical_plan::logical_plan;
+use crate::names::{Spellings, learn_columns};
+use crate::parameters::Parameters;
 use crate::placeholders;
 use crate::planner;
 use crate::provider::TickTable;
-use crate::read_only;
 use crate::tick::{ShapedStatement, with_tick_parts};
 
 /// A statement that DataFusion planned, ready to run.
@@ -183,24 +179,6 @@ impl Session {
     }
 }
 
-/// The logical plan of a statement, the spelling of its names, and whether its joins were rewritten.
-pub(crate) async fn logical_plan(
-    state: &SessionState,
-    text: &str,
-    memory_bytes: usize,
-) -> Result<(LogicalPlan, Spellings, bool)> {
-    let (folded, mut spellings) = Spellings::fold(text)?;
-    let rewritten = joins::rewrite(&folded).map_err(|message| Error::Statement { message })?;
-    let parsed = rewritten.as_deref().unwrap_or(&folded);
-    let plan = read_only::plan(state, parsed, rewritten.is_some()).await;
-    let (plan, written) = plan.map_err(|error| {
-        let hint = text_in_double_quotes(text, &error);
-        with_hints(Error::from_datafusion(error, memory_bytes).with_hint(hint), parsed, state)
-    })?;
-    spellings.add_statement(written);
-    Ok((plan, spellings, rewritten.is_some()))
-}
-
 /// The watches over the files of the tables that a plan reads.
 pub(super) fn watches(plan: &LogicalPlan) -> Result<Watches, DataFusionError> {
     let mut result = Watches::default();
@@ -214,45 +192,4 @@ pub(super) fn watches(plan: &LogicalPlan) -> Result<Watches, DataFusionError> {
         Ok(TreeNodeRecursion::Continue)
     })?;
     Ok(result)
-}
-
-/// Records the spelling of columns in the tables that a plan reads.
-pub(crate) fn learn_columns(plan: &LogicalPlan, spellings: &mut Spellings) -> Result<(), DataFusionError> {
-    plan.walk_steps(|node| {
-        if let LogicalPlan::TableScan(scan) = node
-            && let Ok(provider) = source_as_provider(&scan.source)
-        {
-            let name = scan.table_name.table();
-            if let Some(table) = provider.downcast_ref::<TickTable>() {
-                spellings.add_table(name, table.spec().columns.iter().map(|column| column.name.as_str()));
-            } else if let Some(files) = provider.downcast_ref::<FileTable>() {
-                spellings.add_table(name, files.names());
-            }
-        }
-        Ok(TreeNodeRecursion::Continue)
-    })
-    .map(|_| ())
-}
-
-impl Parameters {
-    /// A plan with values in place of its placeholders; each needs one.
-    fn put_into(self, plan: LogicalPlan, wrap: impl Fn(DataFusionError) -> Error) -> Result<LogicalPlan> {
-        let values = match self {
-            Parameters::None => None,
-            Parameters::Positional(values) => {
-                Some(ParamValues::List(values.into_iter().map(ScalarAndMetadata::from).collect()))
-            }
-            Parameters::Named(values) => Some(ParamValues::Map(
-                values.into_iter().map(|(name, value)| (name.to_lowercase(), ScalarAndMetadata::from(value))).collect(),
-            )),
-        };
-        let plan = match values {
-            None => plan,
-            Some(values) => plan.with_param_values(values).map_err(&wrap)?,
-        };
-        match plan.get_parameter_names().map_err(&wrap)?.into_iter().next() {
-            None => Ok(plan),
-            Some(name) => Err(Error::Statement { message: format!("the parameter {name} has no value") }),
-        }
-    }
 }

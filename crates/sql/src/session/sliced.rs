@@ -20,7 +20,7 @@ use splay_store::{Database, PinnedCommits, Slice, SymbolRange, TableSnapshot};
 use super::limit_queries::query_of_limit;
 use super::planning::PlannedStatement;
 use super::state::states;
-use super::{Parameters, Session, SessionSettings};
+use super::{Session, SessionSettings};
 use crate::access::ShowStatement;
 use crate::answer::Answer;
 use crate::bounds::StatementBounds;
@@ -28,10 +28,11 @@ use crate::dates;
 use crate::error::{Error, Result};
 use crate::joins;
 use crate::limits;
-use crate::names::Spellings;
+use crate::names::{Spellings, learn_columns};
+use crate::parameters::Parameters;
 use crate::pivot_statement::PivotStatement;
 use crate::planner;
-use crate::provider::TickRowOrder;
+use crate::row_order::TickRowOrder;
 use crate::show_create::ShowCreate;
 use crate::slices::{Axis, CutPlan, Leaf, RunLeaves, SliceSettings, SliceablePart, cut};
 use crate::summary::Summary;
@@ -149,7 +150,7 @@ impl Session {
         if query_of_limit(&plan).map_err(wrap)?.is_some() {
             return Ok(SlicePlan::Whole("on one machine: a LIMIT or OFFSET is a query".to_owned()));
         }
-        super::learn_columns(&plan, &mut spellings).map_err(wrap)?;
+        learn_columns(&plan, &mut spellings).map_err(wrap)?;
         let watches = super::planning::watches(&plan).map_err(wrap)?;
         let CutPlan { top, parts, reasons } = cut(plan).map_err(wrap)?;
         let mut description: Vec<String> = Vec::new();

@@ -31,12 +31,13 @@ use crate::numbers::NumberRule;
 use crate::one_nan::OneNan;
 use crate::order_once::OrderOnce;
 use crate::pivot::PivotPlanner;
-use crate::planner::TickQueryPlanner;
 use crate::postgres;
-use crate::provider::{TickRowOrder, TickSchema};
+use crate::query_planner::TickQueryPlanner;
 use crate::query_values::QueryValues;
 use crate::resolve::FieldPlanner;
+use crate::row_order::TickRowOrder;
 use crate::semi_joins::DistinctInnerSide;
+use crate::tick_schema::TickSchema;
 use crate::unpivot::UnpivotPlanner;
 
 /// Most keys of a join's small side that narrow the scan of its large side one by one, and their largest size in bytes.
@@ -134,7 +135,7 @@ fn state(
         .with_analyzer_rules(analyzer_rules)
         .with_query_planner(Arc::new(TickQueryPlanner))
         .build();
-    let state = joins::register(state).map_err(wrap)?;
+    let state = joins::register(state, Arc::new(TickRowOrder)).map_err(wrap)?;
     let context = SessionContext::new_with_state(state);
     let catalog = Arc::new(MemoryCatalogProvider::new());
     let pg_catalog =

@@ -7,9 +7,10 @@ use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan};
 use splay_engine::{AsofJoin, Expr as TickExpr, Plan};
 use splay_store::TableSpec;
 
-use super::convert::{UnsupportedExpr, is_parameter, unknown};
+use super::convert::{UnsupportedExpr, unknown};
 use super::recognise::{Recogniser, Stage, instants, types};
 use crate::joins::AsofParts;
+use crate::lifted_literals::is_parameter;
 use crate::pushdown::is_text;
 
 impl Recogniser<'_> {

@@ -16,8 +16,8 @@ use splay_functions::{AT_ZONE, is_of_instants};
 use super::calls::ScalarCall;
 use super::constants::Constants;
 use super::expressions::{Argument, Expression, argument};
-use super::shape::LIFTED;
 use crate::bounds::growing;
+use crate::lifted_literals::{is_parameter, parameter_number};
 use crate::operator_call;
 
 /// Most items of a list that aren't constants; they are compared one by one.
@@ -452,17 +452,6 @@ impl ExtractedParts {
             _ => Ok(Transformed::no(part)),
         }
     }
-}
-
-/// Whether an expression is a lifted literal, whose value the plan must not depend on.
-pub(crate) fn is_parameter(expr: &Expr) -> bool {
-    matches!(expr, Expr::Literal(_, Some(metadata)) if metadata.inner().contains_key(LIFTED))
-}
-
-/// The number of the parameter for which a literal stands.
-fn parameter_number(expr: &Expr) -> Option<usize> {
-    let Expr::Literal(_, Some(metadata)) = expr else { return None };
-    metadata.inner().get(LIFTED)?.parse().ok()
 }
 
 /// The engine's operator.

@@ -58,21 +58,21 @@ use splay_store::{Database, FilesInPlace, OpenFiles, TableSnapshot, TableSpec};
 
 use self::constants::Constants;
 use self::convert::UnsupportedExpr;
-pub(crate) use self::convert::is_parameter;
 pub(crate) use self::parts::{PartRan, TickPartExec, TickPartPlanner, with_tick_parts, with_tick_parts_of};
 use self::recognise::{LookupSource, RecognisedPlan};
 use self::results::{CachedResult, ResultKey, Results};
-use self::shape::{LIFTED, SHAPE_BYTES_MAX, Shape};
+use self::shape::{SHAPE_BYTES_MAX, Shape};
 use crate::coercion;
 use crate::dates;
 use crate::error::{Error, Result};
 use crate::intervals;
 use crate::joins;
 use crate::kept_columns::{KeepingFiles, KeptColumns};
+use crate::lifted_literals::LIFTED;
 use crate::names::Spellings;
 use crate::null_safe_keys;
+use crate::parameters::Parameters;
 use crate::read_only;
-use crate::session::Parameters;
 use crate::syntax::snapshot_of;
 
 /// Most shapes in the cache.
@@ -562,7 +562,7 @@ fn recognise(
         dates::compute(plan).and_then(coercion::prepare).and_then(|plan| TypeCoercion::new().analyze(plan, options));
     let coerced = coerced.and_then(intervals::by_length).and_then(null_safe_keys::keep_apart);
     let plan = coerced.map_err(unknown_plan)?;
-    crate::session::learn_columns(&plan, &mut spellings).map_err(unknown_plan)?;
+    crate::names::learn_columns(&plan, &mut spellings).map_err(unknown_plan)?;
     let schema = spellings.restore(&without_marks(plan.schema().as_arrow()));
     let recognised = recognise::recognise(&plan, options, false)?;
     let assumes_unique = recognised.assumes_unique;

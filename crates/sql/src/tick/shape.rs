@@ -10,6 +10,7 @@ use std::collections::HashMap;
 use arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::ScalarValue;
 
+use crate::lifted_literals::LIFTED;
 use crate::long_numbers::is_long;
 
 /// Longest shape.
@@ -17,9 +18,6 @@ pub(super) const SHAPE_BYTES_MAX: usize = 256 << 10;
 
 /// Up to this many literals, each new one is compared with all before it.
 const LITERALS_COMPARED: usize = 32;
-
-/// Prefix of the parameters that replace lifted literals.
-pub(super) const LIFTED: &str = "splay_lifted_";
 
 /// A statement with its literals lifted.
 #[derive(Debug, Clone, PartialEq)]
