@@ -296,6 +296,19 @@ pub(crate) fn external(error: splay_store::Error) -> DataFusionError {
     DataFusionError::External(Box::new(error))
 }
 
+/// What a condition or a value said, without the store around it.
+pub(crate) fn of_store(error: splay_store::Error) -> Error {
+    match error {
+        splay_store::Error::Refused { reason } => Error::Execution { message: reason },
+        other => Error::Store(other),
+    }
+}
+
+/// A refusal for lack of a right.
+pub(crate) fn denied(about: impl Into<String>) -> Error {
+    Error::Store(splay_store::Error::Denied { about: about.into() })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -15,9 +15,6 @@ use splay_store::CommitReport;
 use crate::postgres::{CatalogueSchema, information_table, is_information};
 use crate::tick_schema::TickSchema;
 
-/// Its name.
-pub(crate) const NAME: &str = "information_schema";
-
 /// The tables that differ.
 const VIEWS: &str = "views";
 const COMMITS: &str = "commits";

@@ -6,6 +6,7 @@
 //!   before other filters see them.
 //! - A provider is one snapshot. DataFusion requests a table once per statement, so a statement sees one state of it.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
@@ -17,13 +18,31 @@ use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, lit};
 use datafusion::physical_plan::ExecutionPlan;
 use splay_store::{DATE_COLUMN, Selection, TableSnapshot, TableSpec};
 
-use crate::access::TableGuard;
 use crate::error::external;
 use crate::pushdown;
 use crate::scan::{ColumnSource, TickScanExec, TickScanSettings};
 
 /// Name of the column that numbers the rows of a snapshot, if the plan requests it.
 pub(crate) const ROW_COLUMN: &str = "__row";
+
+/// The columns and rows of a table that are hidden.
+#[derive(Debug)]
+pub(crate) struct TableGuard {
+    /// Columns, in lower case.
+    hidden: BTreeSet<String>,
+    /// The conditions that rows must pass to be shown, over all columns; `None` if all are shown.
+    conditions: Option<Arc<[Expr]>>,
+}
+
+impl TableGuard {
+    pub(crate) fn new(hidden: BTreeSet<String>, conditions: Option<Arc<[Expr]>>) -> TableGuard {
+        TableGuard { hidden, conditions }
+    }
+
+    fn hides(&self, column: &str) -> bool {
+        self.hidden.contains(column)
+    }
+}
 
 /// A snapshot of a table.
 #[derive(Debug)]

@@ -4,8 +4,8 @@ mod description;
 mod execution;
 mod explain;
 mod limit_queries;
-mod named;
 mod planning;
+mod rights;
 mod sliced;
 mod state;
 
@@ -22,10 +22,12 @@ use splay_store::{Database, OpenFiles, TransactionSnapshots, View};
 
 use self::explain::{with_metrics, with_rows, with_tick_plan};
 pub use self::sliced::LeafRows;
-use self::state::{StatementStates, states};
-use crate::access::{Caller, Guard, ShowStatement};
+use self::state::states;
+use crate::access::ShowStatement;
 use crate::answer::{Answer, HeldMemory, Source, Threads, Watches};
+use crate::caller::Caller;
 use crate::error::Result;
+use crate::guard::Guard;
 use crate::limits;
 use crate::materialized::{self, MaterializedViews, ViewReads};
 use crate::memory::{AnswerMemory, AnswerMemoryPart, StatementPool, TotalMemory};
@@ -34,6 +36,7 @@ use crate::pivot_statement::{self, PivotStatement};
 use crate::placeholders;
 use crate::postgres;
 use crate::show_create::ShowCreate;
+use crate::statement_states::StatementStates;
 use crate::summary::Summary;
 use crate::tick::{ExplainQuery, Limits, RunOutcome, ShapedStatement, TickStatements};
 use crate::views;
@@ -106,6 +109,8 @@ pub struct Session {
     /// Whether it has PostgreSQL's catalogue.
     has_catalogue: bool,
     caller: Caller,
+    /// The session that may do everything, if rights limit this one: materialized views are refreshed in it.
+    open: Option<Arc<Session>>,
 }
 
 /// The memory pool of a statement, and the counter of its peak.
@@ -156,6 +161,7 @@ impl Session {
             materialized,
             has_catalogue: false,
             caller,
+            open: None,
         })
     }
 
@@ -209,12 +215,13 @@ impl Session {
         let caller =
             Caller { guard: Some(Arc::clone(&guard)), user: None, manages_users: false, changes_password: false };
         if caller.veil().is_none() && self.settings.files.is_none() {
-            return Ok(self.for_caller(caller));
+            return Ok(Session { open: Some(Arc::new(self.clone())), ..self.for_caller(caller) });
         }
         let settings = SessionSettings { files: None, result_cache_bytes: 0, ..self.settings.clone() };
         let states = states(&self.database, &settings, self.has_catalogue, Some(guard))?;
         let statements = Arc::new(TickStatements::new(0, 0));
-        Ok(Session { settings, states, statements, materialized: Arc::default(), caller, ..self.clone() })
+        let (materialized, open) = (Arc::default(), Some(Arc::new(self.clone())));
+        Ok(Session { settings, states, statements, materialized, caller, open, ..self.clone() })
     }
 
     /// This session on behalf of another caller.
@@ -235,6 +242,11 @@ impl Session {
 
     pub(crate) fn is_with_catalogue(&self) -> bool {
         self.has_catalogue
+    }
+
+    /// The session that may do everything: this one, unless rights limit it.
+    pub(crate) fn open(&self) -> &Session {
+        self.open.as_deref().unwrap_or(self)
     }
 
     /// The caller of the session's statements.
@@ -284,10 +296,10 @@ impl Session {
         limits::check_text(text)?;
         let text = &*self.prepare_text(text)?;
         if let Some(shown) = ShowStatement::of(text) {
-            return Ok(self.answer_of(vec![self.show_users(&shown)?], Instant::now()));
+            return Ok(self.answer_of(vec![shown.rows(&self.database, &self.caller)?], Instant::now()));
         }
         if let Some(shown) = ShowCreate::of(text)? {
-            return Ok(self.answer_of(vec![self.show_create(&shown)?], Instant::now()));
+            return Ok(self.answer_of(vec![shown.row(&self.database, &self.caller)?], Instant::now()));
         }
         if let Some(summary) = Summary::of(text) {
             return self.summarize(&summary, &parameters, stop);

@@ -7,12 +7,12 @@ use arrow::array::{ArrayRef, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
-use splay_store::{Permission, Privilege, Table, View};
+use splay_store::{Database, Permission, Privilege, Table, View};
 
-use crate::access::denied;
-use crate::change::create_text;
-use crate::error::{Error, Result, fault};
-use crate::session::Session;
+use crate::caller::Caller;
+use crate::create_text;
+use crate::error::{Error, Result, denied, fault};
+use crate::guard::Guard;
 use crate::token_reader::TokenReader;
 
 /// A `SHOW CREATE` statement.
@@ -65,6 +65,69 @@ impl ShowCreate {
     pub(crate) fn schema() -> SchemaRef {
         Arc::new(Schema::new(["name", "statement"].map(|name| Field::new(name, DataType::Utf8, true)).to_vec()))
     }
+
+    /// `SHOW CREATE TABLE` of a table or a view.
+    pub(crate) fn of_name(name: &str) -> ShowCreate {
+        ShowCreate { kind: Kind::Table, name: name.to_owned() }
+    }
+
+    /// The row.
+    pub(crate) fn row(&self, database: &Database, caller: &Caller) -> Result<RecordBatch> {
+        let (name, statement) = self.name_and_statement(database, caller)?;
+        let columns = [name, statement].map(|text| Arc::new(StringArray::from(vec![text])) as ArrayRef);
+        let row = RecordBatch::try_new(ShowCreate::schema(), columns.to_vec());
+        row.map_err(|error| Error::Internal { message: error.to_string() })
+    }
+
+    /// The statement.
+    pub(crate) fn statement(&self, database: &Database, caller: &Caller) -> Result<String> {
+        Ok(self.name_and_statement(database, caller)?.1)
+    }
+
+    /// The name and the statement.
+    fn name_and_statement(&self, database: &Database, caller: &Caller) -> Result<(String, String)> {
+        let name = self.name.as_str();
+        if !caller.sees(name) {
+            return Err(caller.no_such_table(database, name));
+        }
+        match database.table(name) {
+            Ok(table) => self.of_table(&table, database, caller),
+            Err(splay_store::Error::NoSuchTable { .. }) => match database.view(name)? {
+                Some(view) => self.of_view(&view, database, caller),
+                None => Err(caller.no_such_table(database, name)),
+            },
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn of_table(&self, table: &Table, database: &Database, caller: &Caller) -> Result<(String, String)> {
+        let name = table.name();
+        let read = |guard: &Guard| guard.rights().permission(Privilege::Select, name);
+        let permission = caller.veil().map_or(Permission::All, read);
+        let snapshot = table.snapshot()?;
+        let text = create_text::of_table(snapshot.spec(), &|column| permission.covers(column));
+        let Some(text) = text else { return Err(caller.no_such_table(database, name)) };
+        if self.kind != Kind::Table {
+            return fault(format!("{name:?} is a table: SHOW CREATE TABLE shows its statement"));
+        }
+        Ok((snapshot.spec().name.clone(), text))
+    }
+
+    fn of_view(&self, view: &View, database: &Database, caller: &Caller) -> Result<(String, String)> {
+        let name = &view.name;
+        if caller.guard.is_some() {
+            let is_read = caller.veil().is_none_or(|guard| guard.reads_view(view));
+            return Err(match is_read {
+                true => denied(format!("to see the query of view {name}: superusers may")),
+                false => caller.no_such_table(database, name),
+            });
+        }
+        if self.kind == Kind::MaterializedView && view.materialized.is_none() {
+            return fault(format!("{name:?} is a view whose rows aren't kept: SHOW CREATE VIEW shows its statement"));
+        }
+        let rows = database.rows_of_view(view)?;
+        Ok((name.clone(), create_text::of_view(view, rows.as_ref().map(|rows| rows.spec()))))
+    }
 }
 
 /// A table or a view, perhaps with the only schema that such have.
@@ -79,70 +142,6 @@ fn name(words: &mut TokenReader<'_>) -> Result<String> {
     match schema.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         [] | ["public"] | ["splay", "public"] => Ok(name),
         _ => fault(format!("SHOW CREATE shows tables and views of the schema public, and {} is none", names.join("."))),
-    }
-}
-
-impl Session {
-    /// The statement that recreates a table or a view: `CREATE TABLE …`, without columns that the caller may not read.
-    ///
-    /// # Errors
-    /// [`splay_store::Error::NoSuchTable`] if there is none, or none that may be read; [`splay_store::Error::Denied`] for the query of a view,
-    /// which names tables, unless everything may be done.
-    pub fn create_statement(&self, name: &str) -> Result<String> {
-        Ok(self.name_and_statement(&ShowCreate { kind: Kind::Table, name: name.to_owned() })?.1)
-    }
-
-    /// The row of `SHOW CREATE`.
-    pub(crate) fn show_create(&self, shown: &ShowCreate) -> Result<RecordBatch> {
-        let (name, statement) = self.name_and_statement(shown)?;
-        let columns = [name, statement].map(|text| Arc::new(StringArray::from(vec![text])) as ArrayRef);
-        let row = RecordBatch::try_new(ShowCreate::schema(), columns.to_vec());
-        row.map_err(|error| Error::Internal { message: error.to_string() })
-    }
-
-    /// The name and the statement.
-    fn name_and_statement(&self, shown: &ShowCreate) -> Result<(String, String)> {
-        let name = shown.name.as_str();
-        if !self.sees(name) {
-            return Err(self.no_such_table(name));
-        }
-        match self.database().table(name) {
-            Ok(table) => self.table_statement(&table, shown.kind),
-            Err(splay_store::Error::NoSuchTable { .. }) => match self.database().view(name)? {
-                Some(view) => self.view_statement(&view, shown.kind),
-                None => Err(self.no_such_table(name)),
-            },
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    fn table_statement(&self, table: &Table, kind: Kind) -> Result<(String, String)> {
-        let name = table.name();
-        let read = |guard: &crate::access::Guard| guard.rights().permission(Privilege::Select, name);
-        let permission = self.caller().veil().map_or(Permission::All, read);
-        let snapshot = table.snapshot()?;
-        let text = create_text::of_table(snapshot.spec(), &|column| permission.covers(column));
-        let Some(text) = text else { return Err(self.no_such_table(name)) };
-        if kind != Kind::Table {
-            return fault(format!("{name:?} is a table: SHOW CREATE TABLE shows its statement"));
-        }
-        Ok((snapshot.spec().name.clone(), text))
-    }
-
-    fn view_statement(&self, view: &View, kind: Kind) -> Result<(String, String)> {
-        let name = &view.name;
-        if self.caller().guard.is_some() {
-            let is_read = self.caller().veil().is_none_or(|guard| guard.reads_view(view));
-            return Err(match is_read {
-                true => denied(format!("to see the query of view {name}: superusers may")),
-                false => self.no_such_table(name),
-            });
-        }
-        if kind == Kind::MaterializedView && view.materialized.is_none() {
-            return fault(format!("{name:?} is a view whose rows aren't kept: SHOW CREATE VIEW shows its statement"));
-        }
-        let rows = self.database().rows_of_view(view)?;
-        Ok((name.clone(), create_text::of_view(view, rows.as_ref().map(|rows| rows.spec()))))
     }
 }
 

@@ -12,9 +12,9 @@ use datafusion::logical_expr::Expr;
 use datafusion::physical_plan::ExecutionPlan;
 use splay_store::{CommitReport, Database, OpenFiles, TableSnapshot, View};
 
-use crate::access::Guard;
 use crate::error::external;
 use crate::files::{self, FileTable};
+use crate::guard::Guard;
 use crate::logical_plan::logical_plan;
 use crate::provider::TickTable;
 use crate::syntax::snapshot_of;

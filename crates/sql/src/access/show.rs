@@ -7,11 +7,10 @@ use arrow::array::{ArrayRef, BooleanArray, RecordBatch, StringArray, TimestampNa
 use arrow::datatypes::SchemaRef;
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::tokenizer::Tokenizer;
-use splay_store::{Access, Role};
+use splay_store::{Access, Database, Role};
 
-use super::denied;
-use crate::error::{Error, Result};
-use crate::session::Session;
+use crate::caller::Caller;
+use crate::error::{Error, Result, denied};
 use crate::token_reader::TokenReader;
 
 /// The list that a `SHOW` statement asks for.
@@ -29,6 +28,19 @@ pub(crate) enum ShowStatement {
 }
 
 impl ShowStatement {
+    /// The users, roles and rights: all of them for a caller who may change them, otherwise his own.
+    pub(crate) fn rows(&self, database: &Database, caller: &Caller) -> Result<RecordBatch> {
+        let access = database.access()?;
+        if caller.guard.is_none() {
+            return self.batch(&access, None);
+        }
+        if *self == ShowStatement::Policies {
+            return Err(denied("to see policies: superusers may"));
+        }
+        let own = caller.user.as_deref().map(|user| access.roles_of(user)).unwrap_or_default();
+        self.batch(&access, Some(&own))
+    }
+
     /// Parses such a statement; `None` for any other.
     pub(crate) fn of(text: &str) -> Option<ShowStatement> {
         // Most statements end here, after their first word.
@@ -142,22 +154,6 @@ fn tokens(access: &Access, is_own: &dyn Fn(&str) -> bool) -> Columns {
         ("user", texts(shown.iter().map(|token| Some(token.user.clone())))),
         ("valid_until", instants(shown.iter().map(|token| token.expires))),
     ]
-}
-
-impl Session {
-    /// The users, roles and rights: all of them for a user who may change them, otherwise the user's own.
-    pub(crate) fn show_users(&self, shown: &ShowStatement) -> Result<RecordBatch> {
-        let access = self.database().access()?;
-        let caller = self.caller();
-        if caller.guard.is_none() {
-            return shown.batch(&access, None);
-        }
-        if *shown == ShowStatement::Policies {
-            return Err(denied("to see policies: superusers may"));
-        }
-        let own = caller.user.as_deref().map(|user| access.roles_of(user)).unwrap_or_default();
-        shown.batch(&access, Some(&own))
-    }
 }
 
 #[cfg(test)]

@@ -10,9 +10,9 @@ use std::collections::BTreeMap;
 use datafusion::sql::sqlparser::tokenizer::Token;
 use splay_store::{PUBLIC, Policy, Privilege, Quota, ScramVerifier};
 
-use crate::change::options_of_change;
 use crate::error::{Error, Result, fault};
 use crate::syntax::is_word;
+use crate::table_options;
 use crate::times::instant;
 use crate::token_reader::TokenReader;
 
@@ -235,7 +235,8 @@ fn quotas(words: &mut TokenReader<'_>) -> Result<Option<BTreeMap<Quota, Option<u
     if words.take(&["reset", "all"]) {
         return Ok(Some(Quota::ALL.map(|quota| (quota, None)).into()));
     }
-    let (is_set, Some(options)) = (words.peek().is_some_and(|token| is_word(token, "set")), options_of_change(words)?)
+    let (is_set, Some(options)) =
+        (words.peek().is_some_and(|token| is_word(token, "set")), table_options::of_change(words)?)
     else {
         return Ok(None);
     };

@@ -20,6 +20,7 @@ use splay_store::{DATE_COLUMN, Removal, Selection, TableSpec};
 
 use super::queries::{self, QueriedColumns};
 use crate::error::external;
+use crate::filtered_scan::filtered_scan;
 use crate::provider::TickTable;
 use crate::pushdown;
 
@@ -66,7 +67,7 @@ pub(super) fn matching(state: &SessionState, plan: &LogicalPlan) -> DataFusionRe
         return Ok(MatchingRows::ByQuery(named));
     }
     let plan = state.optimize(plan)?;
-    let Some((scan, filters)) = filtered_scan(&plan)? else { return Ok(MatchingRows::None) };
+    let Some((scan, filters)) = filtered_scan(&plan).map_err(unsupported)? else { return Ok(MatchingRows::None) };
     if filters.iter().any(Expr::is_volatile) {
         return Err(unsupported("a function whose value changes from call to call"));
     }
@@ -85,32 +86,6 @@ pub(super) fn matching(state: &SessionState, plan: &LogicalPlan) -> DataFusionRe
         let found = arrow::compute::cast(&found[0], &arrow::datatypes::DataType::Boolean)?;
         Ok(BooleanArray::clone(found.as_boolean()))
     })))
-}
-
-/// The scan of a statement over one table that was optimised, and what rows must pass; none if none can.
-///
-/// # Errors
-/// A plan error for anything else than filters over a table.
-pub(crate) fn filtered_scan(mut plan: &LogicalPlan) -> DataFusionResult<Option<(&TableScan, Vec<Expr>)>> {
-    let mut filters = Vec::new();
-    let scan = loop {
-        match plan {
-            LogicalPlan::Projection(node) => plan = &node.input,
-            LogicalPlan::SubqueryAlias(node) => plan = &node.input,
-            LogicalPlan::Filter(node) => {
-                filters.push(node.predicate.clone());
-                plan = &node.input;
-            }
-            LogicalPlan::EmptyRelation(_) => return Ok(None),
-            LogicalPlan::TableScan(scan) => break scan,
-            _ => return Err(unsupported("a query within the condition")),
-        }
-    };
-    if scan.fetch.is_some() {
-        return Err(unsupported("a limit"));
-    }
-    filters.extend(scan.filters.iter().cloned());
-    Ok(Some((scan, filters)))
 }
 
 /// The scan and the filter of `SELECT * FROM table WHERE condition`, if the condition is nothing but that.

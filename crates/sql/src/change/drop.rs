@@ -11,9 +11,9 @@ use arrow::array::{ArrayRef, RecordBatch, StringArray};
 use splay_engine::Stop;
 use splay_store::{Database, Table, View};
 
-use super::run::patiently;
 use super::{ChangeOutcome, table_to_change};
 use crate::error::{Error, Result, fault};
+use crate::lock_retry::patiently;
 use crate::token_reader::TokenReader;
 use crate::views;
 

@@ -8,16 +8,17 @@
 use splay_engine::Stop;
 use splay_store::{Database, Table, TableSpec, View, ViewPart};
 
+use super::ChangeOutcome;
 use super::fit::fitted_rows;
-use super::options::{self, LIFECYCLE, Options, QUERY_REWRITE, option};
-use super::run::{patiently, refuse_repeated};
-use super::spec::{period_of, spec};
+use super::run::{change_lifecycle, refuse_repeated};
 use super::statement::{Statement, begins};
-use super::{ChangeOutcome, of_store};
-use crate::error::{Error, Result, fault};
+use crate::error::{Error, Result, fault, of_store};
+use crate::lock_retry::patiently;
 use crate::materialized::{Query, ViewState};
 use crate::parameters::Parameters;
 use crate::session::Session;
+use crate::table_options::{self, LIFECYCLE, Options, QUERY_REWRITE, option};
+use crate::table_spec::{period_of, spec};
 use crate::token_reader::TokenReader;
 
 /// Rows of the table that one commit of a refresh covers, unless one part has more.
@@ -54,7 +55,7 @@ pub(super) fn creation(words: &mut TokenReader<'_>) -> Result<Statement> {
     let if_absent = words.take(&["if", "not", "exists"]);
     let name = words.table()?;
     let columns = if words.peek_bracket() { words.names()? } else { Vec::new() };
-    let options = options::of_creation(words)?;
+    let options = table_options::of_creation(words)?;
     if !words.take(&["as"]) {
         return fault("CREATE MATERIALIZED VIEW needs AS and a query");
     }
@@ -77,7 +78,7 @@ pub(super) fn create(session: &Session, creation: Creation, stop: Stop<'_>) -> R
     }
     let query = Query::of(session, &view, stop)?;
     view.materialized = Some(query.table().to_owned());
-    view.query_rewrite = option(&options, QUERY_REWRITE).map_or(Ok(false), options::query_rewrite)?;
+    view.query_rewrite = option(&options, QUERY_REWRITE).map_or(Ok(false), table_options::query_rewrite)?;
     refuse_repeated(query.names())?;
     let source = database.table(query.table())?.snapshot()?.spec().clone();
     let spec = rows_spec(&view, &query, &source, &options)?;
@@ -155,8 +156,8 @@ pub(super) fn set_options(
     let supported = [&[QUERY_REWRITE][..], &LIFECYCLE].concat();
     refuse_unknown(options, &supported, "that ALTER MATERIALIZED VIEW changes; there are")?;
     let view = view_named(database, name)?;
-    let of_rows = options::of_lifecycle(options)?;
-    let commit = options::change(&rows_of(database, &view)?, &of_rows, stop)?;
+    let of_rows = table_options::of_lifecycle(options)?;
+    let commit = change_lifecycle(&rows_of(database, &view)?, &of_rows, stop)?;
     Ok(ChangeOutcome { what: "ALTER MATERIALIZED VIEW", rows: 0, commit: Some(commit) })
 }
 

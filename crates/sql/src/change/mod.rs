@@ -12,19 +12,18 @@ mod changed_rows;
 mod condition;
 mod copy;
 mod copy_stream;
-pub(crate) mod create_text;
 mod drop;
 mod fit;
 mod joined;
 mod materialized;
-mod options;
 mod placeholders;
 mod queries;
 mod reference_insert;
 mod returning;
+mod rights;
 mod run;
-mod spec;
 mod statement;
+mod users;
 
 use std::sync::Arc;
 
@@ -33,21 +32,17 @@ use arrow::datatypes::{Field, SchemaRef};
 use splay_engine::Stop;
 use splay_store::{Database, LoadOptions, Permission, Privilege, Table, TableSpec};
 
-pub(crate) use self::condition::filtered_scan;
 pub use self::copy::{CopyTo, copy_to};
 pub use self::copy_stream::{CopyStream, StreamFormat, StreamKind, copy_stream};
-pub(crate) use self::drop::DropStatement;
 pub use self::materialized::RefreshOutcome;
-pub(crate) use self::options::of_change as options_of_change;
 pub use self::placeholders::ChangeDescription;
 use self::returning::ReturnedRows;
 pub use self::run::rename_table;
-pub(crate) use self::run::{patiently, positions};
-pub(crate) use self::spec::columns_of;
 pub(crate) use self::statement::Statement;
-use crate::access::{self, AccessStatement};
+use crate::access::AccessStatement;
 use crate::answer::{Answer, StatementChange};
 use crate::error::{Error, Result, fault};
+use crate::lock_retry::patiently;
 use crate::parameters::Parameters;
 use crate::session::Session;
 
@@ -173,14 +168,6 @@ pub fn creates_table(text: &str) -> bool {
     matches!(Statement::of(text), Ok(Some(Statement::Create { .. })))
 }
 
-/// What a condition or a value said, without the store around it.
-pub(crate) fn of_store(error: splay_store::Error) -> Error {
-    match error {
-        splay_store::Error::Refused { reason } => Error::Execution { message: reason },
-        other => Error::Store(other),
-    }
-}
-
 /// Whether a statement changes something, as far as its first words tell.
 #[must_use]
 pub fn is_change(text: &str) -> bool {
@@ -206,7 +193,7 @@ impl Session {
         // As a whole: the statement's parts are planned one by one.
         let text = &*crate::placeholders::number_placeholders(text)?;
         let Some(statement) = Statement::of(text)? else { return self.sql_until(text, parameters, stop) };
-        access::check(self, &statement)?;
+        rights::check(self, &statement)?;
         if let Statement::Access(statement) = &statement {
             return self.answer_of_users(statement, start, stop);
         }
@@ -260,7 +247,7 @@ impl Session {
             }
             match is_read {
                 true => permission = guard.rights().permission(privilege, table),
-                false => access::needs_columns(self, guard, table, privilege, columns)?,
+                false => rights::needs_columns(self, guard, table, privilege, columns)?,
             }
         }
         let table = table_to_change(self.database(), table).map_err(|error| self.redact(error))?;
@@ -284,7 +271,7 @@ impl Session {
         insert: &dyn InsertRows,
     ) -> Result<u64> {
         if let Some(guard) = &self.caller().guard {
-            access::needs_columns(self, guard, table, Privilege::Insert, columns)?;
+            rights::needs_columns(self, guard, table, Privilege::Insert, columns)?;
         }
         run::copy_rows(self, (table, columns), rows, stop, insert)
     }

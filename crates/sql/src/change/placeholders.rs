@@ -10,11 +10,11 @@ use splay_store::TableSpec;
 use super::changed_rows::ChangedRows;
 use super::run::given_positions;
 use super::statement::Statement;
-use super::{positions, returning, table_to_change};
-use crate::access;
+use super::{returning, rights, table_to_change};
 use crate::error::Result;
 use crate::session::Session;
 use crate::syntax::is_word;
+use crate::table_spec::positions;
 
 /// Placeholders with their types.
 type PlaceholderTypes = Vec<(String, DataType)>;
@@ -38,7 +38,7 @@ impl Session {
         crate::limits::check_text(text)?;
         let text = &*crate::placeholders::number_placeholders(text)?;
         let statement = Statement::of(text)?;
-        statement.as_ref().map_or(Ok(()), |statement| access::check(self, statement))?;
+        statement.as_ref().map_or(Ok(()), |statement| rights::check(self, statement))?;
         let (rows, mut typed, items) = match statement {
             Some(Statement::Insert { table, columns, query, returning, .. }) => {
                 let spec = table_to_change(self.database(), &table)?.snapshot()?.spec().clone();

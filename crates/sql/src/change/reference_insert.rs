@@ -16,16 +16,17 @@ use datafusion::physical_plan::PhysicalExpr;
 use splay_engine::Stop;
 use splay_store::{LoadOptions, OnConflict, REFERENCE_ROWS_MAX, ResolveConflicts, TableSpec};
 
+use super::ChangeOutcome;
 use super::condition::{physical, refused, unsupported, values_over};
 use super::fit::{fitted, refuse_nulls};
 use super::returning::Returning;
-use super::run::{patiently, positions};
 use super::statement::{Conflict, Target};
-use super::{ChangeOutcome, of_store};
-use crate::error::{Error, Result, fault};
+use crate::error::{Error, Result, fault, of_store};
+use crate::lock_retry::patiently;
 use crate::parameters::Parameters;
 use crate::session::Session;
 use crate::statements::quoted;
+use crate::table_spec::positions;
 
 /// Inserts rows into a reference table, by one commit.
 pub(super) fn insert(

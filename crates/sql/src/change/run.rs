@@ -1,14 +1,13 @@
 //! Executes changing statements.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use arrow::array::{Array, ArrayRef, RecordBatch};
 use arrow::datatypes::{DataType, Schema};
 use splay_engine::Stop;
 use splay_store::{
-    ColumnSpec, ColumnType, Database, Load, LoadOptions, LoadReport, Reference, Removal, Selection, Table, TableSpec,
-    View,
+    ColumnSpec, ColumnType, Database, Lifecycle, Load, LoadOptions, LoadReport, Reference, Removal, Selection, Table,
+    TableSpec, View,
 };
 
 use super::changed_rows::ChangedRows;
@@ -17,22 +16,20 @@ use super::drop;
 use super::fit::{fitted, fitted_rows, refuse_nulls};
 use super::joined;
 use super::materialized::{self, RefreshOutcome};
-use super::options;
 use super::queries::{self, QueryLookup};
 use super::returning::{ReturnedRows, Returning};
-use super::spec::{columns_of, period_of, spec};
 use super::statement::{Alteration, Conflict, Statement};
-use super::{ChangeOutcome, InsertRows, of_store, reference_insert, table_to_change};
+use super::{ChangeOutcome, InsertRows, reference_insert, table_to_change};
 use crate::answer::Answer;
-use crate::error::{Error, Result, fault};
+use crate::error::{Result, fault};
+use crate::lock_retry::patiently;
 use crate::long_numbers;
 use crate::parameters::Parameters;
 use crate::session::Session;
 use crate::statements::quoted;
+use crate::table_options::{self, LifecycleOption};
+use crate::table_spec::{columns_of, period_of, positions, spec};
 use crate::views;
-
-/// How long a change waits for another writer.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 pub(super) fn run(
     session: &Session,
@@ -111,8 +108,8 @@ pub(super) fn run(
         Statement::Refresh { view } => {
             let what = "REFRESH MATERIALIZED VIEW";
             // What is kept is what the query gives over all rows, whoever asks for it; how many those are isn't for him.
-            if let Some(guard) = &session.caller().guard {
-                materialized::refresh(guard.open(), &view, stop)?;
+            if session.caller().guard.is_some() {
+                materialized::refresh(session.open(), &view, stop)?;
                 return Ok(ChangeOutcome { what, rows: 0, commit: None });
             }
             let RefreshOutcome { written, commit, .. } = materialized::refresh(session, &view, stop)?;
@@ -240,22 +237,6 @@ pub(super) fn copy_rows(
     let positions = copied_positions(&spec, columns)?;
     let changed = fill(session, (&spec, &positions), rows, (None, &Parameters::None), stop, (insert, None))?;
     Ok(changed.rows)
-}
-
-/// Tries a change again while another writer is at work.
-pub(crate) fn patiently<T>(stop: Stop<'_>, mut change: impl FnMut() -> splay_store::Result<T>) -> Result<T> {
-    let start = Instant::now();
-    loop {
-        match change() {
-            Err(splay_store::Error::Locked { .. }) if start.elapsed() < PATIENCE => {
-                if stop.is_due() {
-                    return Err(Error::Cancelled);
-                }
-                std::thread::sleep(Duration::from_millis(5));
-            }
-            done => return done.map_err(of_store),
-        }
-    }
 }
 
 fn truncate(database: &Database, table: &str, stop: Stop<'_>) -> Result<ChangeOutcome> {
@@ -436,24 +417,6 @@ impl NewValues {
             NewValues::ByQuery(values) => values.values(&rows.project(&values.columns)?),
         }
     }
-}
-
-/// Positions of columns that are named, each once.
-pub(crate) fn positions(spec: &TableSpec, columns: &[String]) -> Result<Vec<usize>> {
-    let mut positions = Vec::with_capacity(columns.len());
-    let shown = spec.shown_columns();
-    for column in columns {
-        let Some(position) = spec.position(column).filter(|position| *position < shown.len()) else {
-            let existing = shown.iter().map(|column| column.name.clone()).collect();
-            let (table, column) = (spec.name.clone(), column.clone());
-            return Err(splay_store::Error::NoSuchColumn { table, column, existing }.into());
-        };
-        if positions.contains(&position) {
-            return fault(format!("the column {column} is named twice"));
-        }
-        positions.push(position);
-    }
-    Ok(positions)
 }
 
 /// Positions of the columns of rows that come for a table, by names. Its date may be among them, though it keeps none: behind the others.
@@ -667,8 +630,8 @@ fn alter(table: &Table, change: Alteration, stop: Stop<'_>) -> Result<ChangeOutc
             patiently(stop, || table.set_partition(period, LoadOptions::default()))?;
         }
         Alteration::Options { options } => {
-            options::refuse_fixed(&options)?;
-            options::change(table, &options::of_lifecycle(&options)?, stop)?;
+            table_options::refuse_fixed(&options)?;
+            change_lifecycle(table, &table_options::of_lifecycle(&options)?, stop)?;
         }
         Alteration::Undo { commit } => {
             let report = patiently(stop, || table.undo(commit))?;
@@ -681,4 +644,11 @@ fn alter(table: &Table, change: Alteration, stop: Stop<'_>) -> Result<ChangeOutc
         }
     }
     Ok(ChangeOutcome { what: "ALTER TABLE", rows: 0, commit: Some(table.stored()?.epoch()) })
+}
+
+/// Changes the lifecycle of a table's rows, by one commit, whose number is given.
+pub(super) fn change_lifecycle(table: &Table, options: &[LifecycleOption], stop: Stop<'_>) -> Result<u64> {
+    let put = |lifecycle: &mut Lifecycle| options.iter().cloned().for_each(|option| option.put(lifecycle));
+    patiently(stop, || table.change_lifecycle(put))?;
+    Ok(table.stored()?.epoch())
 }

@@ -10,11 +10,11 @@ use super::changed_rows::ChangedRows;
 use super::copy::{Copy, copy};
 use super::drop::{self, DropStatement};
 use super::materialized::{self, Creation};
-use super::options::{self, Options};
 use crate::access::AccessStatement;
 use crate::error::{Result, fault};
 use crate::statements::FIRST_WORDS;
 use crate::syntax::is_word;
+use crate::table_options::{self, Options};
 use crate::token_reader::TokenReader;
 
 /// A statement that changes something.
@@ -166,7 +166,7 @@ impl Statement {
     ///
     /// # Errors
     /// [`Error::Statement`](crate::Error::Statement) for what is incomplete or not supported.
-    pub(super) fn of(text: &str) -> Result<Option<Statement>> {
+    pub(crate) fn of(text: &str) -> Result<Option<Statement>> {
         if !begins(text) {
             return Ok(None);
         }
@@ -356,7 +356,7 @@ fn create(words: &mut TokenReader<'_>) -> Result<Statement> {
         }
         effective = Some(words.name("a column")?);
     }
-    let mut options = options::of_creation(words)?;
+    let mut options = table_options::of_creation(words)?;
     // The only form where a query gives the columns.
     let mut of_option = |name: &str| {
         let place = options.iter().position(|(option, _)| option == name);
@@ -409,7 +409,7 @@ fn create_view(words: &mut TokenReader<'_>, replaces: bool) -> Result<Statement>
 /// What `ALTER VIEW` says.
 fn alter_view(words: &mut TokenReader<'_>, materialized: bool) -> Result<Statement> {
     let view = words.table()?;
-    if materialized && let Some(options) = options::of_change(words)? {
+    if materialized && let Some(options) = table_options::of_change(words)? {
         return Ok(Statement::SetView { view, options });
     }
     if !words.take(&["rename", "to"]) {
@@ -474,7 +474,7 @@ fn alteration(words: &mut TokenReader<'_>) -> Result<Alteration> {
         let column = words.name("a column")?;
         return Ok(Alteration::Add { column, column_type: words.column_type()? });
     }
-    if let Some(options) = options::of_change(words)? {
+    if let Some(options) = table_options::of_change(words)? {
         return Ok(Alteration::Options { options });
     }
     if words.take(&["undo"]) {

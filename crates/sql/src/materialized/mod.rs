@@ -24,12 +24,12 @@ use splay_store::{ColumnSpec, TableSnapshot, TableSpec, View, ViewPart, ViewPart
 use self::definition::Definition;
 pub(crate) use self::rewrite::rewritten;
 use self::rewrite::{GroupedView, Rewrites};
-use crate::change::columns_of;
 use crate::error::{Error, Result, fault};
 use crate::parameters::Parameters;
 use crate::session::Session;
 use crate::statements::quoted;
 use crate::syntax::{before, has_alias, is_word, solid};
+use crate::table_spec::columns_of;
 use crate::views::{self, written};
 
 /// Runs of stale parts that a statement reads one by one. If there are more, it reads what lies between them from the table as well.

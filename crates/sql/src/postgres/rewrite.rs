@@ -31,6 +31,7 @@
 use std::borrow::Cow;
 use std::ops::ControlFlow;
 
+use datafusion::catalog::information_schema::INFORMATION_SCHEMA;
 use datafusion::sql::sqlparser::ast::{
     Array, ArrayElemTypeDef, BinaryOperator, CaseWhen, CastKind, DataType, Expr, FunctionArguments, Ident, ObjectName,
     ObjectNamePart, Query, SelectItem, SetExpr, Statement, TableFactor, Value, Visitor, VisitorMut,
@@ -41,7 +42,6 @@ use datafusion::sql::sqlparser::tokenizer::Tokenizer;
 
 use super::without_rows::{list_of, typed_null, without_rows};
 use super::{calls, from_functions, is_in_catalogue, oid_of_class, type_functions, types, wildcards};
-use crate::information_schema;
 use crate::limits::TokenLimits;
 use crate::walk::{visit, visit_mut};
 
@@ -213,7 +213,7 @@ impl Visitor for OtherTables {
         let TableFactor::Table { name, args: None, .. } = factor else { return ControlFlow::Continue(()) };
         let is_of_catalogue = match parts(name).as_slice() {
             [table] => is_in_catalogue(table) || self.queries.contains(&table.to_lowercase()),
-            [schema, _] => [information_schema::NAME, "pg_catalog"]
+            [schema, _] => [INFORMATION_SCHEMA, "pg_catalog"]
                 .iter()
                 .any(|catalog_schema| schema.eq_ignore_ascii_case(catalog_schema)),
             _ => false,

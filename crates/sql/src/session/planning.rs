@@ -13,7 +13,6 @@ use datafusion::physical_plan::ExecutionPlan;
 use splay_engine::Stop;
 use splay_functions::walk::WalkPlan;
 use splay_functions::with_own_calendars;
-use splay_store::View;
 
 use super::Session;
 use crate::answer::Watches;
@@ -157,25 +156,6 @@ impl Session {
             Some(table) => self.no_such_table(table),
             None => error,
         }
-    }
-
-    /// The error for an unknown table, which lists the existing ones.
-    pub(crate) fn no_such_table(&self, table: &str) -> Error {
-        let named = || -> splay_store::Result<Vec<String>> {
-            let mut existing = self.database.tables()?;
-            if let Some(guard) = self.caller.veil() {
-                existing.retain(|name| guard.sees(name));
-            }
-            // The name may be that of a view with a damaged definition, which the error then reports.
-            let views = self.database.views()?;
-            let is_read = |view: &&View| self.caller.veil().is_none_or(|guard| guard.reads_view(view));
-            existing.extend(views.iter().filter(is_read).map(|view| view.name.clone()));
-            Ok(existing)
-        };
-        Error::Store(match named() {
-            Ok(existing) => splay_store::Error::NoSuchTable { table: table.to_owned(), existing },
-            Err(damage) => damage,
-        })
     }
 }
 

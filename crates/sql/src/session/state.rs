@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use datafusion::catalog::information_schema::INFORMATION_SCHEMA;
 use datafusion::catalog::{CatalogProvider, MemoryCatalogProvider};
 use datafusion::execution::SessionStateDefaults;
 use datafusion::execution::context::{SessionConfig, SessionContext};
@@ -13,7 +14,6 @@ use splay_functions as functions;
 use splay_store::Database;
 
 use super::SessionSettings;
-use crate::access::Guard;
 use crate::array_queries;
 use crate::bounds::{self, BoundFunctions};
 use crate::calendars::CalendarTables;
@@ -21,8 +21,9 @@ use crate::coercion::PrepareCoercion;
 use crate::correlated::JoinCorrelated;
 use crate::dates::ComputeDates;
 use crate::error::{Error, Result};
+use crate::guard::Guard;
 use crate::in_select::JoinInSelect;
-use crate::information_schema::{self, InformationSchema};
+use crate::information_schema::InformationSchema;
 use crate::intervals::CompareIntervals;
 use crate::joins;
 use crate::nested_correlation::BindNestedCorrelation;
@@ -37,36 +38,13 @@ use crate::query_values::QueryValues;
 use crate::resolve::FieldPlanner;
 use crate::row_order::TickRowOrder;
 use crate::semi_joins::DistinctInnerSide;
+use crate::statement_states::StatementStates;
 use crate::tick_schema::TickSchema;
 use crate::unpivot::UnpivotPlanner;
 
 /// Most keys of a join's small side that narrow the scan of its large side one by one, and their largest size in bytes.
 const JOIN_KEYS_MAX: usize = 20_000;
 const JOIN_KEYS_BYTES_MAX: usize = 1 << 20;
-
-/// DataFusion's state: functions, rules and the catalog.
-///
-/// A trait object: otherwise the compiler would examine all types of DataFusion and of the SQL parser for each future that holds a session, to prove
-/// that it can move to another thread, which takes half a minute in the server alone.
-pub(super) trait StatementStates: Send + Sync {
-    /// The state that all statements share, for work that doesn't depend on the time: parsing, and the resolution of names and types.
-    fn shared(&self) -> Arc<SessionState>;
-
-    /// A state for one statement, whose `now()` is the time of this call. Copies the tables of functions, some 100 microseconds.
-    fn of_statement(&self) -> SessionState;
-}
-
-impl StatementStates for Arc<SessionState> {
-    fn shared(&self) -> Arc<SessionState> {
-        Arc::clone(self)
-    }
-
-    fn of_statement(&self) -> SessionState {
-        let mut state = SessionState::clone(self);
-        state.mark_start_execution();
-        state
-    }
-}
 
 /// The states for sessions with these settings and the rights of a guard; with PostgreSQL's catalogue if requested.
 pub(super) fn states(
@@ -167,6 +145,6 @@ fn state(
     let state = bounds::register(context.state());
     let information =
         InformationSchema::new(state.catalog_list(), state.table_functions().clone(), Arc::clone(&tables), pg_catalog);
-    catalog.register_schema(information_schema::NAME, Arc::new(information)).map_err(wrap)?;
+    catalog.register_schema(INFORMATION_SCHEMA, Arc::new(information)).map_err(wrap)?;
     Ok((state, tables))
 }

@@ -5,8 +5,8 @@
 
 use splay_store::{ColumnSpec, Reference, TableSpec, TierRule, View};
 
-use super::spec::spec;
 use crate::statements::as_name;
+use crate::table_spec::spec;
 
 /// Options with their values.
 type Options = Vec<(&'static str, String)>;

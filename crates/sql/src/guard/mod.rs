@@ -1,21 +1,23 @@
 //! Tables with hidden columns or rows, as a session with limited rights sees them.
 
+mod policy;
+
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow::datatypes::{Schema, SchemaRef};
 use async_trait::async_trait;
-use datafusion::catalog::{Session as PlanningSession, TableProvider};
+use datafusion::catalog::{Session, TableProvider};
 use datafusion::datasource::TableType;
 use datafusion::error::{DataFusionError, Result as DataFusionResult};
 use datafusion::logical_expr::Expr;
 use datafusion::physical_plan::ExecutionPlan;
 use splay_store::{DATE_COLUMN, Database, Permission, Privilege, Rights, RowCondition, TableSnapshot, TableSpec, View};
 
-use super::{denied, policy};
-use crate::error::external;
-use crate::provider::TickTable;
-use crate::session::Session;
+pub(crate) use self::policy::check_condition;
+use crate::error::{denied, external};
+use crate::provider::{TableGuard, TickTable};
+use crate::statement_states::StatementStates;
 
 /// Most tables whose visible part is cached for a caller.
 const TABLES_MAX: usize = 1024;
@@ -23,8 +25,9 @@ const TABLES_MAX: usize = 1024;
 /// Limits a session to the rights of its user.
 pub(crate) struct Guard {
     rights: Arc<Rights>,
-    /// A session that may do everything: conditions of policies are planned in it, and materialized views refreshed.
-    open: Session,
+    database: Database,
+    /// The states of a session that may do everything, in which conditions of policies are planned.
+    states: Arc<dyn StatementStates>,
     /// Conditions of policies by table, with the columns that they were planned for. Those with `now()` are planned for each statement.
     conditions: Mutex<HashMap<String, (TableSpec, Arc<dyn Conditions>)>>,
 }
@@ -48,47 +51,25 @@ impl std::fmt::Debug for Guard {
     }
 }
 
-/// The columns and rows of a table that are hidden.
-#[derive(Debug)]
-pub(crate) struct TableGuard {
-    /// Columns, in lower case.
-    hidden: BTreeSet<String>,
-    /// The conditions that rows must pass to be shown, over all columns; `None` if all are shown.
-    pub(crate) conditions: Option<Arc<[Expr]>>,
-}
-
-impl TableGuard {
-    pub(crate) fn hides(&self, column: &str) -> bool {
-        self.hidden.contains(column)
-    }
-}
-
 /// The name of the table in a name of a statement, which may end in `@commit 7`.
 fn table_in(name: &str) -> &str {
     name.split_once('@').map_or(name, |(table, _)| table)
 }
 
 impl Guard {
-    pub(crate) fn new(rights: Arc<Rights>, open: Session) -> Guard {
-        Guard { rights, open, conditions: Mutex::default() }
+    /// `states` are those of a session over the database that may do everything.
+    pub(crate) fn new(rights: Arc<Rights>, database: Database, states: Arc<dyn StatementStates>) -> Guard {
+        Guard { rights, database, states, conditions: Mutex::default() }
     }
 
     pub(crate) fn rights(&self) -> &Rights {
         &self.rights
     }
 
-    pub(crate) fn open(&self) -> &Session {
-        &self.open
-    }
-
-    fn database(&self) -> &Database {
-        self.open.database()
-    }
-
     /// Whether the caller may know that a table exists: he has some right on it, and it doesn't store the rows of a materialized view.
     pub(crate) fn sees(&self, name: &str) -> bool {
         let table = table_in(name);
-        self.rights.sees(table) && self.database().refuse_of_view(table).is_ok()
+        self.rights.sees(table) && self.database.refuse_of_view(table).is_ok()
     }
 
     /// Whether the caller may read some columns of a table, separated by commas.
@@ -150,7 +131,7 @@ impl Guard {
             RowCondition::All => None,
             RowCondition::Where(condition) => Some(self.conditions(table, spec, &condition).await?),
         };
-        Ok(Arc::new(TickTable::guarded(snapshot, Arc::new(TableGuard { hidden, conditions }))))
+        Ok(Arc::new(TickTable::guarded(snapshot, Arc::new(TableGuard::new(hidden, conditions)))))
     }
 
     /// The columns of a schema on which the caller has some right.
@@ -165,7 +146,7 @@ impl Guard {
         if let Some((_, conditions)) = cached.filter(|(cached, _)| cached == spec) {
             return Ok(conditions.expressions());
         }
-        let state = self.open.statement_state();
+        let state = self.states.of_statement();
         let planned = policy::planned(&state, &spec.name, condition, self.rights.user()).await.map_err(|_| {
             // Superusers find the reason by `SHOW POLICIES`: conditions may name hidden things.
             let about = format!("for table {table}: its policies can't be applied any more, ask a superuser");
@@ -209,7 +190,7 @@ impl TableProvider for UnreadableTable {
 
     async fn scan(
         &self,
-        _: &dyn PlanningSession,
+        _: &dyn Session,
         _: Option<&Vec<usize>>,
         _: &[Expr],
         _: Option<usize>,

@@ -10,10 +10,10 @@ use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 use splay_engine::Stop;
 
-use super::Session;
 use crate::change::{copy_to, is_change};
 use crate::error::{Error, Result};
 use crate::named_statements::NamedStatement;
+use crate::session::Session;
 use crate::statements;
 
 /// A literal that replaces a placeholder while a statement is checked, where only a literal is allowed.

@@ -3,11 +3,13 @@
 use splay_engine::Stop;
 use splay_store::{Access, Grant, Password, Policy, Privilege, RoleChange, Secret};
 
-use super::statement::{AccessStatement, GrantClause, RoleOptions};
-use super::{denied, policy};
-use crate::change::patiently;
-use crate::error::{Error, Result, fault};
+use crate::access::{AccessStatement, GrantClause, RoleOptions};
+use crate::caller::Caller;
+use crate::error::{Error, Result, denied, fault, of_store};
+use crate::guard::check_condition;
+use crate::lock_retry::patiently;
 use crate::session::Session;
+use crate::table_spec::positions;
 
 /// A new token, for its user and shown once.
 pub(crate) struct NewToken {
@@ -129,7 +131,7 @@ impl Session {
             let columns: Vec<String> = privileges.iter().flat_map(|(_, columns)| columns).cloned().collect();
             for column in &columns {
                 // One by one, because a column may be listed for several rights.
-                crate::change::positions(&spec, std::slice::from_ref(column))?;
+                positions(&spec, std::slice::from_ref(column))?;
             }
             return Ok(if privileges.is_empty() { all(&Privilege::OF_TABLES) } else { privileges.to_vec() });
         }
@@ -163,8 +165,19 @@ impl Session {
         }
         database.refuse_of_view(&policy.table)?;
         let (table, condition) = (policy.table.clone(), policy.condition.clone());
-        self.planned_by(stop, move |state| async move {
-            policy::planned(&state, &table, &condition, Some("somebody")).await.map(drop)
+        self.planned_by(stop, move |state| async move { check_condition(&state, &table, &condition).await })
+    }
+
+    /// Grants the user of a session with limited rights all rights on a new table or view: nobody else would have any.
+    pub(crate) fn grant_own(&self, name: &str) -> Result<()> {
+        let Caller { guard: Some(_), user: Some(user), .. } = self.caller() else { return Ok(()) };
+        patiently(Stop::NEVER, || {
+            self.database().change_access(|access| {
+                Privilege::OF_TABLES.into_iter().try_for_each(|privilege| {
+                    let (role, table) = (user.to_string(), Some(name.to_owned()));
+                    access.grant(Grant { role, table, privilege, columns: Vec::new() })
+                })
+            })
         })
     }
 }
@@ -178,7 +191,7 @@ fn role_change(options: &RoleOptions) -> Result<RoleChange> {
     let password = match &options.password {
         None => None,
         Some(None) => Some(None),
-        Some(Some(password)) => Some(Some(Password::new(password).map_err(crate::change::of_store)?)),
+        Some(Some(password)) => Some(Some(Password::new(password).map_err(of_store)?)),
     };
     Ok(RoleChange {
         login: options.login,

@@ -3,8 +3,8 @@
 use arrow::datatypes::{DataType, Schema};
 use splay_store::{ColumnSpec, ColumnType, DayStart, Lifecycle, Period, Reference, TableSpec};
 
-use super::options::{LIFECYCLE, of_lifecycle, option};
 use crate::error::{Result, fault};
+use crate::table_options::{LIFECYCLE, of_lifecycle, option};
 
 /// Names by which a symbol column is known, where the statement names none.
 const SYMBOL_NAMES: [&str; 4] = ["sym", "symbol", "ticker", "instrument"];
@@ -43,7 +43,7 @@ pub(crate) fn columns_of(schema: &Schema, options: &[(String, String)]) -> Resul
 }
 
 /// The table that a statement describes. With a key, an effective date, or no time, it is a reference table.
-pub(super) fn spec(
+pub(crate) fn spec(
     table: &str,
     columns: Vec<ColumnSpec>,
     reference: Reference,
@@ -115,7 +115,7 @@ fn keep(spec: &mut TableSpec, options: &[(String, String)]) -> Result<()> {
 }
 
 /// A period by name. Without one, as QuestDB says, there is one partition.
-pub(super) fn period_of(name: &str) -> Result<Period> {
+pub(crate) fn period_of(name: &str) -> Result<Period> {
     if name.eq_ignore_ascii_case("none") { Ok(Period::All) } else { name.parse().or_else(fault) }
 }
 
@@ -143,4 +143,22 @@ fn reference_spec(
     keep(&mut spec, options)?;
     spec.validate()?;
     Ok(spec)
+}
+
+/// Positions of columns that are named, each once.
+pub(crate) fn positions(spec: &TableSpec, columns: &[String]) -> Result<Vec<usize>> {
+    let mut positions = Vec::with_capacity(columns.len());
+    let shown = spec.shown_columns();
+    for column in columns {
+        let Some(position) = spec.position(column).filter(|position| *position < shown.len()) else {
+            let existing = shown.iter().map(|column| column.name.clone()).collect();
+            let (table, column) = (spec.name.clone(), column.clone());
+            return Err(splay_store::Error::NoSuchColumn { table, column, existing }.into());
+        };
+        if positions.contains(&position) {
+            return fault(format!("the column {column} is named twice"));
+        }
+        positions.push(position);
+    }
+    Ok(positions)
 }

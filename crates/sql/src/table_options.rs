@@ -1,18 +1,16 @@
 //! Options of tables and views: `PARTITION BY`, `WITH (…)`, `SET (…)` and `RESET (…)`.
 
 use datafusion::sql::sqlparser::tokenizer::Token;
-use splay_engine::Stop;
-use splay_store::{ByteSize, Lifecycle, Publish, Table, TierRule};
+use splay_store::{ByteSize, Lifecycle, Publish, TierRule};
 
-use super::run::patiently;
 use crate::error::{Result, fault};
 use crate::token_reader::TokenReader;
 
 /// Options of what becomes of rows with time, which can be changed later.
-pub(super) const LIFECYCLE: [&str; 4] = ["retain_days", "retain_bytes", "tier", "publish"];
+pub(crate) const LIFECYCLE: [&str; 4] = ["retain_days", "retain_bytes", "tier", "publish"];
 
 /// The option for which a materialized view answers statements over its table.
-pub(super) const QUERY_REWRITE: &str = "query_rewrite";
+pub(crate) const QUERY_REWRITE: &str = "query_rewrite";
 
 /// Names in small letters, with values.
 pub(crate) type Options = Vec<(String, String)>;
@@ -21,7 +19,7 @@ pub(crate) type Options = Vec<(String, String)>;
 ///
 /// # Errors
 /// [`Error::Statement`](crate::Error::Statement) for an option that is given twice, and for an order that no table has.
-pub(super) fn of_creation(words: &mut TokenReader<'_>) -> Result<Options> {
+pub(crate) fn of_creation(words: &mut TokenReader<'_>) -> Result<Options> {
     let mut options = Vec::new();
     loop {
         let clause = if words.take(&["partition", "by"]) {
@@ -98,19 +96,12 @@ fn read(words: &mut TokenReader<'_>, word: &str, has_values: bool, options: &mut
     words.expect(&Token::RParen, ") behind the options")
 }
 
-pub(super) fn option<'a>(options: &'a [(String, String)], name: &str) -> Option<&'a str> {
+pub(crate) fn option<'a>(options: &'a [(String, String)], name: &str) -> Option<&'a str> {
     options.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
 }
 
-/// Changes the lifecycle of a table's rows, by one commit, whose number is given.
-pub(super) fn change(table: &Table, options: &[LifecycleOption], stop: Stop<'_>) -> Result<u64> {
-    let put = |lifecycle: &mut Lifecycle| options.iter().cloned().for_each(|option| option.put(lifecycle));
-    patiently(stop, || table.change_lifecycle(put))?;
-    Ok(table.stored()?.epoch())
-}
-
 /// Refuses options that can't change after a table was created.
-pub(super) fn refuse_fixed(options: &[(String, String)]) -> Result<()> {
+pub(crate) fn refuse_fixed(options: &[(String, String)]) -> Result<()> {
     match options.iter().find(|(name, _)| !LIFECYCLE.contains(&name.as_str())) {
         None => Ok(()),
         Some((name, _)) if name == "partition" => fault("ALTER TABLE … PARTITION BY changes what a partition spans"),
@@ -122,7 +113,7 @@ pub(super) fn refuse_fixed(options: &[(String, String)]) -> Result<()> {
 
 /// What one option makes of a [`Lifecycle`].
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum LifecycleOption {
+pub(crate) enum LifecycleOption {
     Days(Option<u32>),
     Bytes(Option<u64>),
     Tiers(Vec<TierRule>),
@@ -131,7 +122,7 @@ pub(super) enum LifecycleOption {
 }
 
 impl LifecycleOption {
-    pub(super) fn put(self, lifecycle: &mut Lifecycle) {
+    pub(crate) fn put(self, lifecycle: &mut Lifecycle) {
         match self {
             LifecycleOption::Days(days) => lifecycle.retention.days = days,
             LifecycleOption::Bytes(bytes) => lifecycle.retention.bytes = bytes,
@@ -143,7 +134,7 @@ impl LifecycleOption {
 }
 
 /// Those of the options that are of a [`Lifecycle`]. An empty text takes back what the option said.
-pub(super) fn of_lifecycle(options: &[(String, String)]) -> Result<Vec<LifecycleOption>> {
+pub(crate) fn of_lifecycle(options: &[(String, String)]) -> Result<Vec<LifecycleOption>> {
     let mut found = Vec::new();
     for (name, text) in options {
         let text = text.trim();
@@ -178,7 +169,7 @@ fn bytes(text: &str) -> Result<Option<u64>> {
 }
 
 /// Whether a materialized view answers statements over its table; not for an empty text.
-pub(super) fn query_rewrite(text: &str) -> Result<bool> {
+pub(crate) fn query_rewrite(text: &str) -> Result<bool> {
     match text.to_lowercase().as_str() {
         "true" | "on" => Ok(true),
         "false" | "off" | "" => Ok(false),

@@ -2,9 +2,10 @@
 
 use splay_store::{Permission, Privilege, Rights};
 
-use super::{Guard, denied};
-use crate::change::{DropStatement, Statement};
-use crate::error::{Error, Result};
+use super::drop::DropStatement;
+use super::statement::Statement;
+use crate::error::{Error, Result, denied};
+use crate::guard::Guard;
 use crate::session::Session;
 
 /// Refuses a statement that the session's rights don't allow.

@@ -10,7 +10,7 @@ use splay_functions::own_calendar;
 use splay_functions::walk::WalkPlan;
 use splay_store::USER_WORDS;
 
-use crate::change::filtered_scan;
+use crate::filtered_scan::filtered_scan;
 use crate::logical_plan::logical_plan;
 use crate::statements::quoted;
 use crate::syntax::is_word;
@@ -55,7 +55,7 @@ pub(super) async fn planned(
         })
     })?;
     let plan: LogicalPlan = state.optimize(&plan)?;
-    let conditions = match filtered_scan(&plan)? {
+    let conditions = match filtered_scan(&plan).map_err(unsupported)? {
         Some((_, filters)) => filters.into_iter().map(unnormalize_col).collect(),
         None => vec![lit(false)],
     };
@@ -64,6 +64,14 @@ pub(super) async fn planned(
         return Err(unsupported("a time that isn't that of the statement"));
     }
     Ok(PlannedPolicy { conditions, is_of_the_clock })
+}
+
+/// Refuses a condition that can't be applied to a table.
+///
+/// # Errors
+/// A plan error that says why.
+pub(crate) async fn check_condition(state: &SessionState, table: &str, condition: &str) -> DataFusionResult<()> {
+    planned(state, table, condition, Some("somebody")).await.map(drop)
 }
 
 /// A condition in which `current_user` and its synonyms are replaced by the name of a user.
