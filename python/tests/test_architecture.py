@@ -28,7 +28,7 @@ def test_the_map_names_what_is_there(crate):
 
 # Modules of each crate that are part of a cycle of uses. The numbers only fall: a change that needs a higher one moves what both sides use into a
 # module of its own.
-IN_CYCLES = {"store": 0, "import": 0, "sql": 2, "engine": 0, "capture": 0, "server": 0, "functions": 0}
+IN_CYCLES = {"store": 0, "import": 0, "sql": 0, "engine": 0, "capture": 0, "server": 0, "functions": 0}
 
 
 def without_tests(text: str) -> str:

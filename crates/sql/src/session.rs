@@ -1,4 +1,4 @@
-//! Sessions: from the text of a statement to its answer.
+//! Sessions: how statements are planned and run whose views are written out. `queries.rs` has the whole way from a text to its answer.
 
 mod description;
 mod execution;
@@ -6,7 +6,6 @@ mod explain;
 mod limit_queries;
 mod planning;
 mod rights;
-mod sliced;
 mod state;
 
 use std::borrow::Cow;
@@ -18,31 +17,24 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::execution::memory_pool::MemoryPool;
 use splay_engine::{ReadStats, Stop};
-use splay_store::{Database, OpenFiles, TransactionSnapshots, View};
+use splay_store::{Database, OpenFiles, TransactionSnapshots};
 
-use self::explain::{with_metrics, with_rows, with_tick_plan};
-pub use self::sliced::LeafRows;
+pub(crate) use self::explain::with_rows;
+use self::explain::{with_metrics, with_tick_plan};
+pub(crate) use self::limit_queries::query_of_limit;
+pub(crate) use self::planning::{PlannedStatement, watches};
 use self::state::states;
-use crate::access::ShowStatement;
 use crate::answer::{Answer, HeldMemory, Source, Threads, Watches};
 use crate::caller::Caller;
 use crate::error::Result;
 use crate::guard::Guard;
-use crate::limits;
-use crate::materialized::{self, MaterializedViews, ViewReads};
+use crate::materialized::MaterializedViews;
 use crate::memory::{AnswerMemory, AnswerMemoryPart, StatementPool, TotalMemory};
 use crate::parameters::Parameters;
-use crate::pivot_statement::{self, PivotStatement};
 use crate::placeholders;
 use crate::postgres;
-use crate::show_create::ShowCreate;
 use crate::statement_states::StatementStates;
-use crate::summary::Summary;
 use crate::tick::{ExplainQuery, Limits, RunOutcome, ShapedStatement, TickStatements};
-use crate::views;
-
-/// Attempts to plan a statement with stored rows of materialized views whose tables change meanwhile.
-const PLANNED_ANEW_MAX: usize = 3;
 
 /// Settings of a session.
 #[derive(Debug, Clone)]
@@ -114,7 +106,7 @@ pub struct Session {
 }
 
 /// The memory pool of a statement, and the counter of its peak.
-type Memory = (Arc<dyn MemoryPool>, Arc<AtomicUsize>);
+pub(crate) type Memory = (Arc<dyn MemoryPool>, Arc<AtomicUsize>);
 
 /// The purpose of running a tick plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -210,6 +202,22 @@ impl Session {
         Arc::ptr_eq(&self.states, &other.states)
     }
 
+    /// This session over another view of the database, with empty caches.
+    pub(crate) fn over(&self, database: Database) -> Result<Session> {
+        let settings = SessionSettings { result_cache_bytes: 0, files: None, ..self.settings.clone() };
+        let states = states(&database, &settings, false, None)?;
+        let statements = Arc::new(TickStatements::new(0, 0));
+        Ok(Session {
+            database,
+            settings,
+            states,
+            statements,
+            materialized: Arc::default(),
+            has_catalogue: false,
+            ..self.clone()
+        })
+    }
+
     /// A session over the same database, threads and memory that sees only what a guard permits.
     pub(crate) fn guarded(&self, guard: Arc<Guard>) -> Result<Session> {
         let caller =
@@ -240,6 +248,11 @@ impl Session {
         self.settings.memory_bytes
     }
 
+    /// Whether recognised statements run as tick plans.
+    pub(crate) fn runs_tick_plans(&self) -> bool {
+        self.settings.tick_plans
+    }
+
     pub(crate) fn is_with_catalogue(&self) -> bool {
         self.has_catalogue
     }
@@ -255,7 +268,7 @@ impl Session {
     }
 
     /// The text of a statement with numbered placeholders and known forms.
-    fn prepare_text<'a>(&self, text: &'a str) -> Result<Cow<'a, str>> {
+    pub(crate) fn prepare_text<'a>(&self, text: &'a str) -> Result<Cow<'a, str>> {
         let numbered = placeholders::number_placeholders(text)?;
         if !self.has_catalogue {
             return Ok(numbered);
@@ -278,94 +291,13 @@ impl Session {
         self.memory.reserved()
     }
 
-    /// Plans a statement and starts it.
-    ///
-    /// # Errors
-    /// [`Error::Statement`] for text that can't be planned, [`Error::ReadOnly`] for a statement that would change something.
-    /// Errors of the execution come out of the [`Answer`].
-    pub fn sql(&self, text: &str, parameters: Parameters) -> Result<Answer> {
-        self.sql_until(text, parameters, Stop::NEVER)
-    }
-
-    /// As [`Session::sql`], but stops when `stop` says so. A statement with a tick plan does its work within this call.
-    /// For other statements the call waits for the answer; dropping the answer stops them.
-    ///
-    /// # Errors
-    /// Those of [`Session::sql`], and [`Error::Cancelled`].
-    pub fn sql_until(&self, text: &str, parameters: Parameters, stop: Stop<'_>) -> Result<Answer> {
-        limits::check_text(text)?;
-        let text = &*self.prepare_text(text)?;
-        if let Some(shown) = ShowStatement::of(text) {
-            return Ok(self.answer_of(vec![shown.rows(&self.database, &self.caller)?], Instant::now()));
-        }
-        if let Some(shown) = ShowCreate::of(text)? {
-            return Ok(self.answer_of(vec![shown.row(&self.database, &self.caller)?], Instant::now()));
-        }
-        if let Some(summary) = Summary::of(text) {
-            return self.summarize(&summary, &parameters, stop);
-        }
-        let spelt = match PivotStatement::of(text)? {
-            None => None,
-            Some(statement) => Some(self.with_values(&statement, &parameters, stop)?),
-        };
-        let text = spelt.as_deref().unwrap_or(text);
-        for _ in 0..PLANNED_ANEW_MAX {
-            let views = self.views();
-            let rewritten = self.rewritten(&views, text, stop);
-            let (expanded, reads) = self.with_views(&views, &rewritten, stop)?;
-            if reads.is_empty() {
-                return self.run_expanded(&expanded, parameters, stop);
-            }
-            let answer = self.run_expanded(&expanded, parameters.clone(), stop)?;
-            if reads.hold(self) {
-                return Ok(answer);
-            }
-        }
-        // The tables change faster than the statement can be planned: plan it without the stored rows.
-        let text = &*views::with_views(&self.views(), text, &mut views::as_written)?;
-        self.run_expanded(text, parameters, stop)
-    }
-
-    /// The views of the database that may be read, except those with the name of a table of PostgreSQL's catalogue. If the list of views is damaged,
-    /// statements that read an unknown name report it.
-    fn views(&self) -> Arc<[View]> {
-        let views = self.database.views().unwrap_or_default();
-        let guard = self.caller.veil();
-        let is_hidden = |view: &View| {
-            self.has_catalogue && postgres::is_in_catalogue(&view.name)
-                || guard.is_some_and(|guard| !guard.reads_view(view))
-        };
-        match views.iter().any(is_hidden) {
-            false => views,
-            true => views.iter().filter(|view| !is_hidden(view)).cloned().collect(),
-        }
-    }
-
-    /// A statement with materialized views in place of the tables, where they can answer it. Only callers who see all rows get stored rows.
-    fn rewritten<'t>(&self, views: &[View], text: &'t str, stop: Stop<'_>) -> Cow<'t, str> {
-        match self.caller.veil() {
-            None => materialized::rewritten(self, views, text, stop),
-            Some(_) => Cow::Borrowed(text),
-        }
-    }
-
-    /// A statement with the queries of its views, and the materialized views that it reads.
-    fn with_views<'t>(&self, views: &[View], text: &'t str, stop: Stop<'_>) -> Result<(Cow<'t, str>, ViewReads)> {
-        let mut reads = ViewReads::default();
-        let text = views::with_views(views, text, &mut |view| match view.materialized {
-            Some(_) if self.caller.veil().is_none() => self.materialized.query(self, view, &mut reads, stop),
-            _ => views::as_written(view),
-        })?;
-        Ok((text, reads))
-    }
-
     /// The cache of materialized views.
     pub(crate) fn materialized(&self) -> &MaterializedViews {
         &self.materialized
     }
 
     /// Runs a statement that already contains the queries of its views.
-    fn run_expanded(&self, text: &str, parameters: Parameters, stop: Stop<'_>) -> Result<Answer> {
+    pub(crate) fn run_expanded(&self, text: &str, parameters: Parameters, stop: Stop<'_>) -> Result<Answer> {
         let refusal = match self.tick(text, &parameters, stop, Purpose::Rows)? {
             TickOutcome::Answer(answer) => return Ok(answer),
             TickOutcome::No(refusal) => refusal,
@@ -394,27 +326,6 @@ impl Session {
             Some(description) => with_tick_plan(answer, &description),
             None => Ok(answer),
         }
-    }
-
-    /// A `PIVOT` statement as a select. If it doesn't list the values of its key, they are read first.
-    fn with_values(&self, pivot: &PivotStatement, parameters: &Parameters, stop: Stop<'_>) -> Result<String> {
-        let values = pivot.queries_of_values().into_iter().map(|query| match query {
-            None => Ok(Vec::new()),
-            Some(query) => pivot_statement::values(&self.sql_until(&query, parameters.clone(), stop)?.batches()?),
-        });
-        pivot.select(&values.collect::<Result<Vec<_>>>()?)
-    }
-
-    /// The rows of `SUMMARIZE`, computed by one statement over all columns.
-    fn summarize(&self, summary: &Summary, parameters: &Parameters, stop: Stop<'_>) -> Result<Answer> {
-        let start = Instant::now();
-        let columns = self.describe_until(&summary.source(), stop)?.schema;
-        let planning = start.elapsed();
-        let mut answer = self.sql_until(&summary.select(&columns), parameters.clone(), stop)?;
-        answer.planning += planning;
-        answer.read_with_checks();
-        let rows = summary.rows(&columns, &answer.batches()?)?;
-        Ok(with_rows(answer, rows.schema(), vec![rows]))
     }
 
     /// Runs a statement as a tick plan, on this thread. DataFusion only plans new shapes.
@@ -470,7 +381,7 @@ impl Session {
     }
 
     /// A memory pool for one statement, and the counter of its peak.
-    fn pool(&self) -> Memory {
+    pub(crate) fn pool(&self) -> Memory {
         let (pool, peak) = StatementPool::new(self.settings.memory_bytes, &self.memory);
         (Arc::new(pool), peak)
     }

@@ -76,7 +76,7 @@ pub(super) fn create(session: &Session, creation: Creation, stop: Stop<'_>) -> R
     if if_absent && database.view(&view.name)?.is_some() {
         return Ok(ChangeOutcome { what, rows: 0, commit: None });
     }
-    let query = Query::of(session, &view, stop)?;
+    let query = session.query_of_view(&view, stop)?;
     view.materialized = Some(query.table().to_owned());
     view.query_rewrite = option(&options, QUERY_REWRITE).map_or(Ok(false), table_options::query_rewrite)?;
     refuse_repeated(query.names())?;
@@ -186,7 +186,7 @@ pub(super) fn refresh(session: &Session, name: &str, stop: Stop<'_>) -> Result<R
     let mut done = RefreshOutcome::default();
     let mut looks = 0;
     loop {
-        let state = session.materialized().state(session, &view, stop)?;
+        let state = session.state_of_view(&view, stop)?;
         if !state.fits {
             return fault(format!(
                 "the query of {name:?} gives other columns than when its rows were kept: drop and create the view"
@@ -234,7 +234,7 @@ fn keep(
     stop: Stop<'_>,
 ) -> Result<Option<RefreshOutcome>> {
     let mut answer = session.sql_until(&state.query_of(parts), Parameters::None, stop)?;
-    let Some(snapshots) = state.snapshots(session) else { return Ok(None) };
+    let Some(snapshots) = state.snapshots(session.database()) else { return Ok(None) };
     let spec = match &state.stored {
         Some(kept) => kept.clone(),
         None => rows_spec(view, state.query(), state.source(), &[])?,
@@ -270,7 +270,7 @@ impl Session {
     /// As [`Session::refresh`].
     pub fn refresh_due(&self, view: &str, stop: Stop<'_>) -> Result<(usize, u64)> {
         let view = view_named(self.database(), view)?;
-        let state = self.materialized().state(self, &view, stop)?;
+        let state = self.state_of_view(&view, stop)?;
         let due: Vec<u64> = state.parts.iter().filter(|part| part.is_due()).map(|part| part.rows).collect();
         Ok((due.len(), due.iter().sum()))
     }

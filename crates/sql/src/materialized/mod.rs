@@ -18,15 +18,12 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use arrow::datatypes::SchemaRef;
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::Token;
-use splay_engine::Stop;
-use splay_store::{ColumnSpec, TableSnapshot, TableSpec, View, ViewPart, ViewPartitions};
+use splay_store::{ColumnSpec, Database, TableSnapshot, TableSpec, View, ViewPart, ViewPartitions};
 
-use self::definition::Definition;
-pub(crate) use self::rewrite::rewritten;
-use self::rewrite::{GroupedView, Rewrites};
+pub(crate) use self::definition::Definition;
+use self::rewrite::GroupedView;
+pub(crate) use self::rewrite::{Candidate, Rewrites, written_over};
 use crate::error::{Error, Result, fault};
-use crate::parameters::Parameters;
-use crate::session::Session;
 use crate::statements::quoted;
 use crate::syntax::{before, has_alias, is_word, solid};
 use crate::table_spec::columns_of;
@@ -34,9 +31,6 @@ use crate::views::{self, written};
 
 /// Runs of stale parts that a statement reads one by one. If there are more, it reads what lies between them from the table as well.
 const RUNS_MAX: usize = 16;
-
-/// Times that the query of a view is planned while its tables get other columns.
-const PLANNED_ANEW_MAX: usize = 3;
 
 /// The materialized views as the sessions of a database cache them.
 #[derive(Debug, Default)]
@@ -47,7 +41,7 @@ pub(crate) struct MaterializedViews {
 
 /// A view over a table, as long as neither is changed.
 #[derive(Debug)]
-struct PlannedView {
+pub(crate) struct PlannedView {
     view: View,
     /// The tables that its rows follow from, the one that it goes through first.
     tables: Vec<TableSpec>,
@@ -106,8 +100,13 @@ impl ViewReads {
     }
 
     /// Whether all of them are unchanged.
-    pub(crate) fn hold(&self, session: &Session) -> bool {
-        self.0.iter().all(|state| state.snapshots(session).is_some())
+    pub(crate) fn hold(&self, database: &Database) -> bool {
+        self.0.iter().all(|state| state.snapshots(database).is_some())
+    }
+
+    /// Adds a view that was read.
+    pub(crate) fn add(&mut self, state: Arc<ViewState>) {
+        self.0.push(state);
     }
 }
 
@@ -119,8 +118,7 @@ pub(crate) struct Snapshots {
 }
 
 impl Snapshots {
-    fn of(session: &Session, view: &View, query: &Query) -> Result<Snapshots> {
-        let database = session.database();
+    pub(crate) fn of(database: &Database, view: &View, query: &Query) -> Result<Snapshots> {
         let others = query.definition.others.iter().map(|other| other.table.as_str());
         let tables = std::iter::once(query.table()).chain(others);
         let tables = tables.map(|table| database.table(table)?.snapshot()).collect::<splay_store::Result<_>>()?;
@@ -133,6 +131,11 @@ impl Snapshots {
         Ok(Snapshots { tables, stored })
     }
 
+    /// Whether the tables have the columns and options that they have in other snapshots.
+    pub(crate) fn have_specs_of(&self, other: &Snapshots) -> bool {
+        self.tables.iter().map(TableSnapshot::spec).eq(other.tables.iter().map(TableSnapshot::spec))
+    }
+
     fn key(&self) -> Key {
         let tables = self.tables.iter().map(|table| (Arc::clone(table.folder()), table.epoch(), table.live_dates()));
         Key { tables: tables.collect(), stored_epoch: self.stored.as_ref().map(TableSnapshot::epoch) }
@@ -140,55 +143,40 @@ impl Snapshots {
 }
 
 impl MaterializedViews {
-    /// The query that gives the rows of a materialized view now.
-    pub(crate) fn query(
-        &self,
-        session: &Session,
-        view: &View,
-        reads: &mut ViewReads,
-        stop: Stop<'_>,
-    ) -> Result<String> {
-        let state = self.state(session, view, stop)?;
-        let text = state.text.clone();
-        reads.0.push(state);
-        Ok(text)
+    /// The plan of a view, if it is the same view.
+    pub(crate) fn planned(&self, view: &View) -> Option<Arc<PlannedView>> {
+        let planned = self.planned.lock().unwrap_or_else(PoisonError::into_inner).get(&view.name).cloned();
+        planned.filter(|planned| planned.view == *view)
     }
 
-    /// How a view stands.
-    pub(crate) fn state(&self, session: &Session, view: &View, stop: Stop<'_>) -> Result<Arc<ViewState>> {
-        let planned = self.planned.lock().unwrap_or_else(PoisonError::into_inner).get(&view.name).cloned();
-        if let Some(planned) = planned.filter(|planned| planned.view == *view) {
-            let snapshots = Snapshots::of(session, view, &planned.query)?;
-            if planned.is_of(&snapshots) {
-                return planned.state(snapshots);
-            }
-        }
-        let mut query = Query::of(session, view, stop)?;
-        let mut snapshots = Snapshots::of(session, view, &query)?;
-        // Planned over the tables as they are, and not as one of them was.
-        for _ in 0..PLANNED_ANEW_MAX {
-            let before = snapshots;
-            query = Query::of(session, view, stop)?;
-            snapshots = Snapshots::of(session, view, &query)?;
-            if before.tables.iter().map(TableSnapshot::spec).eq(snapshots.tables.iter().map(TableSnapshot::spec)) {
-                break;
-            }
-        }
+    /// Keeps the plan of a view over tables as they are in snapshots.
+    pub(crate) fn add(&self, view: &View, query: Query, snapshots: &Snapshots) -> Arc<PlannedView> {
         let tables = snapshots.tables.iter().map(|table| table.spec().clone()).collect();
         let (begins, last, grouped) = (Mutex::default(), Mutex::default(), OnceLock::new());
         let planned = Arc::new(PlannedView { view: view.clone(), tables, query, begins, last, grouped });
         self.planned.lock().unwrap_or_else(PoisonError::into_inner).insert(view.name.clone(), Arc::clone(&planned));
-        planned.state(snapshots)
+        planned
+    }
+
+    /// Statements that views answer.
+    pub(crate) fn rewrites(&self) -> &Rewrites {
+        &self.rewrites
     }
 }
 
 impl PlannedView {
+    /// The view's query.
+    pub(crate) fn query(&self) -> &Query {
+        &self.query
+    }
+
     /// Whether the tables are what they were.
-    fn is_of(&self, snapshots: &Snapshots) -> bool {
+    pub(crate) fn is_of(&self, snapshots: &Snapshots) -> bool {
         snapshots.tables.iter().map(TableSnapshot::spec).eq(&self.tables)
     }
 
-    fn state(self: &Arc<PlannedView>, snapshots: Snapshots) -> Result<Arc<ViewState>> {
+    /// The view at the state of its tables in snapshots.
+    pub(crate) fn state(self: &Arc<PlannedView>, snapshots: Snapshots) -> Result<Arc<ViewState>> {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let key = snapshots.key();
         if let Some(state) = last.as_ref().filter(|state| state.key == key) {
@@ -236,6 +224,11 @@ impl ViewState {
         Ok(ViewState { key, text, parts, planned: Arc::clone(planned), stored, fits, stored_rows })
     }
 
+    /// The query of all its rows.
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
     /// The query of the rows of some parts.
     pub(crate) fn query_of(&self, parts: &[ViewPart]) -> String {
         self.planned.query.over(&runs(parts.iter()))
@@ -247,8 +240,8 @@ impl ViewState {
     }
 
     /// The tables of the view, if it stands as it did.
-    pub(crate) fn snapshots(&self, session: &Session) -> Option<Snapshots> {
-        let snapshots = Snapshots::of(session, &self.planned.view, &self.planned.query).ok()?;
+    pub(crate) fn snapshots(&self, database: &Database) -> Option<Snapshots> {
+        let snapshots = Snapshots::of(database, &self.planned.view, &self.planned.query).ok()?;
         (self.planned.is_of(&snapshots) && snapshots.key() == self.key).then_some(snapshots)
     }
 
@@ -309,36 +302,20 @@ fn instant(ns: i64) -> String {
 }
 
 impl Query {
-    /// The query of a view.
+    /// The query of a view whose answer has a schema.
     ///
     /// # Errors
     /// [`Error::Statement`] for one whose rows can't be kept.
-    pub(crate) fn of(session: &Session, view: &View, stop: Stop<'_>) -> Result<Query> {
-        // The rows of a view within the query may change although no table changes.
-        let views = session.database().views()?;
-        views::with_views(&views, &view.query, &mut |within| {
-            fault(format!("a materialized view reads tables, and {} is a view", within.name))
-        })?;
-        let definition =
-            session.planned(view.query.clone(), Parameters::None, stop, |state, plan| Definition::of(state, &plan))?;
-        let others = definition.others.iter().map(|other| &other.table);
-        for table in std::iter::once(&definition.table).chain(others) {
-            session.database().refuse_of_view(table)?;
-        }
-        if view.materialized.as_ref().is_some_and(|table| *table != definition.table) {
-            return fault(format!(
-                "the view {:?} goes through {:?} by now: drop and create it",
-                view.name, definition.table
-            ));
-        }
-        let schema = session.describe_until(&view.query, stop)?.schema;
-        let schema = rename_columns(&schema, &names_of(session, view, schema.fields().len())?)?;
+    pub(crate) fn new(database: &Database, view: &View, definition: Definition, schema: &SchemaRef) -> Result<Query> {
+        let schema = rename_columns(schema, &names_of(database, view, schema.fields().len())?)?;
         let columns = columns_of(&schema, &[])?;
         let (before, behind) = around_table(&view.query, &definition.table)?;
-        let query = Query { definition, schema, before, behind, columns };
-        // Describes the query in the form in which it is read.
-        session.describe_until(&query.over(&[0..=0]), stop)?;
-        Ok(query)
+        Ok(Query { definition, schema, before, behind, columns })
+    }
+
+    /// The query over the rows of one instant: in the form in which it is read.
+    pub(crate) fn over_an_instant(&self) -> String {
+        self.over(&[0..=0])
     }
 
     /// The table that it reads.
@@ -391,11 +368,11 @@ impl Query {
 
 /// The names that a view gives its columns, by place. Without a list of its own these are those of its stored rows, since an expression may have had
 /// another title when these were stored.
-fn names_of(session: &Session, view: &View, columns: usize) -> Result<Vec<String>> {
+fn names_of(database: &Database, view: &View, columns: usize) -> Result<Vec<String>> {
     if !view.columns.is_empty() {
         return Ok(view.columns.clone());
     }
-    let rows = session.database().rows_of_view(view)?;
+    let rows = database.rows_of_view(view)?;
     let names = rows.map(|rows| rows.spec().columns.iter().map(|column| column.name.clone()).collect::<Vec<_>>());
     Ok(names.filter(|names| names.len() == columns).unwrap_or_default())
 }

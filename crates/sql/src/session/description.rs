@@ -12,50 +12,20 @@ use splay_engine::Stop;
 use splay_functions::PARAMETER;
 
 use super::{Description, Session};
-use crate::access::ShowStatement;
 use crate::bounds::StatementBounds;
 use crate::coercion;
 use crate::error::{Error, Result};
 use crate::joins;
-use crate::limits;
 use crate::names::learn_columns;
-use crate::parameters::Parameters;
-use crate::pivot_statement::PivotStatement;
 use crate::row_order::TickRowOrder;
-use crate::show_create::ShowCreate;
-use crate::summary::Summary;
 
 impl Session {
-    /// Describes a statement without running it: the columns of its answer and the values that it takes.
+    /// Describes a statement whose views are written out, without running it.
     ///
     /// # Errors
-    /// [`Error::Statement`] for text that can't be planned, [`Error::ReadOnly`] for a statement that would change something.
-    pub fn describe(&self, text: &str) -> Result<Description> {
-        self.describe_until(text, Stop::NEVER)
-    }
-
-    /// Like [`Session::describe`], but ends early when `stop` is set.
-    ///
-    /// # Errors
-    /// Those of [`Session::describe`], and [`Error::Cancelled`].
-    pub fn describe_until(&self, text: &str, stop: Stop<'_>) -> Result<Description> {
-        limits::check_text(text)?;
+    /// [`Error::Statement`] for text that can't be planned.
+    pub(crate) fn describe_expanded(&self, text: String, stop: Stop<'_>) -> Result<Description> {
         let session = self.clone();
-        let mut text = self.prepare_text(text)?.into_owned();
-        if let Some(shown) = ShowStatement::of(&text) {
-            return Ok(Description { schema: shown.schema()?, parameters: Vec::new() });
-        }
-        if ShowCreate::of(&text)?.is_some() {
-            return Ok(Description { schema: ShowCreate::schema(), parameters: Vec::new() });
-        }
-        if let Some(summary) = Summary::of(&text) {
-            let Description { parameters, .. } = self.describe_until(&summary.source(), stop)?;
-            return Ok(Description { schema: Summary::schema(), parameters });
-        }
-        if let Some(statement) = PivotStatement::of(&text)? {
-            text = self.with_values(&statement, &Parameters::None, stop)?;
-        }
-        let text = self.with_views(&self.views(), &text, stop)?.0.into_owned();
         let described = async move { session.plan_to_describe(&text).await };
         self.wait_for(&StatementBounds::new(self.pool().0), stop, described)?
     }

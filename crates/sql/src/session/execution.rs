@@ -48,7 +48,7 @@ impl Session {
         self.start(planned, &spellings, memory, bounds)
     }
 
-    pub(super) fn start(
+    pub(crate) fn start(
         &self,
         planned: PlannedStatement,
         spellings: &Spellings,

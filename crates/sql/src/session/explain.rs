@@ -11,7 +11,6 @@ use super::Session;
 use crate::answer::{Answer, Source, Watches};
 use crate::error::{Error, Result};
 use crate::parameters::Parameters;
-use crate::placeholders;
 use crate::tick::ShapedStatement;
 
 impl Session {
@@ -39,7 +38,7 @@ impl Session {
 
     /// The tick plan of a statement that ran, in words, or why it has none, as far as that is known; nothing is planned. With what its
     /// steps cost.
-    pub(super) fn describe_known(
+    pub(crate) fn describe_known(
         &self,
         text: &str,
         parameters: &Parameters,
@@ -48,20 +47,6 @@ impl Session {
         let describe = |statement: ShapedStatement| self.statements.describe(&statement, costs);
         let described = ShapedStatement::new(text, parameters).and_then(describe);
         described.or_else(|| ShapedStatement::as_written(text, parameters).and_then(describe))
-    }
-
-    /// The reason why a statement that ran isn't a tick plan, as text; `None` if it is. Nothing is planned.
-    #[must_use]
-    pub fn why_no_tick_plan(&self, text: &str, parameters: &Parameters) -> Option<String> {
-        if !self.settings.tick_plans {
-            return Some("tick plans are turned off".to_owned());
-        }
-        let text = placeholders::number_placeholders(text).ok()?;
-        let views = self.views();
-        let text = self.rewritten(&views, &text, Stop::NEVER);
-        let (text, _) = self.with_views(&views, &text, Stop::NEVER).ok()?;
-        let described = self.describe_known(&text, parameters, None)?;
-        described.strip_prefix("none, because of ").map(str::to_owned)
     }
 }
 
@@ -113,7 +98,7 @@ pub(super) fn with_metrics(mut answer: Answer, description: &str) -> Result<Answ
 
 /// An answer with `batches` in place of its own rows. It keeps the statistics, the times and the reason why there is no
 /// tick plan.
-pub(super) fn with_rows(mut answer: Answer, schema: SchemaRef, batches: Vec<RecordBatch>) -> Answer {
+pub(crate) fn with_rows(mut answer: Answer, schema: SchemaRef, batches: Vec<RecordBatch>) -> Answer {
     let stats = answer.stats();
     let read = ReadStats { scans: vec![stats.selection], bytes: stats.bytes_scanned, ..ReadStats::default() };
     let source = Source::Ready { batches: batches.into(), execution: answer.start.elapsed(), read, _memory: None };

@@ -61,7 +61,7 @@ impl Session {
 }
 
 /// A query in a `LIMIT` or `OFFSET` of a plan whose own limits are numbers.
-pub(super) fn query_of_limit(plan: &LogicalPlan) -> Result<Option<Subquery>, DataFusionError> {
+pub(crate) fn query_of_limit(plan: &LogicalPlan) -> Result<Option<Subquery>, DataFusionError> {
     let mut found: Option<Subquery> = None;
     plan.walk_steps(|step| {
         if matches!(step, LogicalPlan::Limit(_)) {

@@ -22,17 +22,16 @@ use crate::large_joins;
 use crate::logical_plan::logical_plan;
 use crate::names::{Spellings, learn_columns};
 use crate::parameters::Parameters;
-use crate::placeholders;
 use crate::planner;
 use crate::provider::TickTable;
 use crate::tick::{ShapedStatement, with_tick_parts};
 
 /// A statement that DataFusion planned, ready to run.
-pub(super) struct PlannedStatement {
-    pub(super) plan: Arc<dyn ExecutionPlan>,
-    pub(super) state: Arc<SessionState>,
-    pub(super) watches: Watches,
-    pub(super) planning: Duration,
+pub(crate) struct PlannedStatement {
+    pub(crate) plan: Arc<dyn ExecutionPlan>,
+    pub(crate) state: Arc<SessionState>,
+    pub(crate) watches: Watches,
+    pub(crate) planning: Duration,
 }
 
 impl Session {
@@ -48,7 +47,7 @@ impl Session {
 
     /// Waits for a future on a thread of the session, whose stack is large enough for deep expressions. It waits on a plain channel, so any caller
     /// may wait, also one within an executor.
-    pub(super) fn wait_for<T: Send + 'static>(
+    pub(crate) fn wait_for<T: Send + 'static>(
         &self,
         bounds: &StatementBounds,
         stop: Stop<'_>,
@@ -81,8 +80,8 @@ impl Session {
         done.map_err(|error| Error::from_datafusion(error, self.settings.memory_bytes))
     }
 
-    /// Plans a statement on the session's threads until `stop` says so, and returns what `take` makes of its logical plan.
-    pub(crate) fn planned<T: Send + 'static>(
+    /// Plans a statement whose views are written out on the session's threads until `stop` says so, and returns what `take` makes of its logical plan.
+    pub(crate) fn plan_expanded<T: Send + 'static>(
         &self,
         text: String,
         parameters: Parameters,
@@ -90,8 +89,6 @@ impl Session {
         take: impl FnOnce(&SessionState, LogicalPlan) -> Result<T, DataFusionError> + Send + 'static,
     ) -> Result<T> {
         let session = self.clone();
-        let text = placeholders::number_placeholders(&text)?;
-        let text = self.with_views(&self.views(), &text, stop)?.0.into_owned();
         let planned = async move { session.plan_and_take(&text, parameters, take).await };
         self.wait_for(&StatementBounds::new(self.pool().0), stop, planned)?
     }
@@ -119,7 +116,7 @@ impl Session {
     }
 
     /// The logical plan of a statement, the spelling of its names, and whether its joins were rewritten.
-    pub(super) async fn plan_logically(
+    pub(crate) async fn plan_logically(
         &self,
         state: &SessionState,
         text: &str,
@@ -160,7 +157,7 @@ impl Session {
 }
 
 /// The watches over the files of the tables that a plan reads.
-pub(super) fn watches(plan: &LogicalPlan) -> Result<Watches, DataFusionError> {
+pub(crate) fn watches(plan: &LogicalPlan) -> Result<Watches, DataFusionError> {
     let mut result = Watches::default();
     plan.walk_steps(|node| {
         if let LogicalPlan::TableScan(scan) = node

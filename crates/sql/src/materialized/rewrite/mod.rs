@@ -11,37 +11,27 @@ mod grouped_view;
 mod scope;
 mod select;
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use arrow::datatypes::Schema;
 use datafusion::execution::session_state::SessionState;
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{self, Query, SetExpr, VisitorMut};
-use datafusion::sql::sqlparser::tokenizer::Token;
-use splay_engine::Stop;
 use splay_functions::DAY_NS;
-use splay_store::{TableSnapshot, View};
 
 pub(super) use self::grouped_view::GroupedView;
 use super::{PlannedView, ViewState};
-use crate::error::Result;
 use crate::names::Spellings;
-use crate::session::Session;
 use crate::walk::visit_mut;
-use crate::{dialect, joins, limits, syntax, views};
-
-/// Statements longer than this aren't looked into.
-const TEXT_BYTES_MAX: usize = 16 << 10;
+use crate::{dialect, joins};
 
 /// Statements that are remembered.
 const STATEMENTS_MAX: usize = 1024;
 
 /// A cache of rewritten statements over tables with such views, by text.
 #[derive(Debug, Default)]
-pub(super) struct Rewrites(Mutex<HashMap<String, CachedRewrite>>);
+pub(crate) struct Rewrites(Mutex<HashMap<String, CachedRewrite>>);
 
 #[derive(Debug)]
 struct CachedRewrite {
@@ -60,16 +50,16 @@ struct ViewCoverage {
 
 /// A view that may answer a statement.
 #[derive(Debug, Clone)]
-struct Candidate {
+pub(crate) struct Candidate {
     planned: Arc<PlannedView>,
     since: ViewCoverage,
     /// Rows that are kept, as far as they tell which view is the smallest.
-    size: u32,
+    pub(crate) size: u32,
 }
 
 impl Candidate {
-    fn of(session: &Session, view: &View, stop: Stop<'_>) -> Option<Candidate> {
-        let state = session.materialized().state(session, view, stop).ok()?;
+    /// A view at one state of its tables; `None` if its rows aren't groups, or retention leaves some of them out.
+    pub(crate) fn of(state: &ViewState, session: &SessionState) -> Option<Candidate> {
         state.planned.grouped_view(session)?;
         Some(Candidate {
             since: state.same_rows_since()?,
@@ -101,17 +91,15 @@ impl ViewState {
 
 impl PlannedView {
     /// The view as groups, if its rows are groups.
-    fn grouped_view(&self, session: &Session) -> Option<&GroupedView> {
-        let grouped = self
-            .grouped
-            .get_or_init(|| GroupedView::of(&self.view, &self.query, &self.tables, &session.shared_state()));
+    fn grouped_view(&self, state: &SessionState) -> Option<&GroupedView> {
+        let grouped = self.grouped.get_or_init(|| GroupedView::of(&self.view, &self.query, &self.tables, state));
         grouped.as_ref()
     }
 }
 
 impl Rewrites {
     /// The cached rewrite of a statement with the same views.
-    fn find(&self, text: &str, candidates: &[Candidate]) -> Option<Option<Arc<str>>> {
+    pub(crate) fn find(&self, text: &str, candidates: &[Candidate]) -> Option<Option<Arc<str>>> {
         let rewrites = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let cached = rewrites.get(text)?;
         let is_same = |(a, b): (&Candidate, &Candidate)| a.is(b);
@@ -120,7 +108,8 @@ impl Rewrites {
         are_same.then(|| cached.text.clone())
     }
 
-    fn add(&self, text: &str, candidates: Vec<Candidate>, rewritten: Option<&str>) {
+    /// Remembers a rewrite, or that there is none.
+    pub(crate) fn add(&self, text: &str, candidates: Vec<Candidate>, rewritten: Option<&str>) {
         let mut rewrites = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if rewrites.len() >= STATEMENTS_MAX {
             rewrites.clear();
@@ -129,79 +118,8 @@ impl Rewrites {
     }
 }
 
-/// A statement that reads views instead of tables, if these can answer it.
-pub(crate) fn rewritten<'t>(session: &Session, views: &[View], text: &'t str, stop: Stop<'_>) -> Cow<'t, str> {
-    if text.len() > TEXT_BYTES_MAX || views.iter().all(|view| view.materialized.is_none()) {
-        return Cow::Borrowed(text);
-    }
-    let Some(tokens) = views::tokens(text) else { return Cow::Borrowed(text) };
-    let may_answer = |view: &&View| {
-        let is_read = view.materialized.as_deref().is_some_and(|table| {
-            let mut named = (0..tokens.len()).filter(|at| views::is_name(&tokens[*at], table)).peekable();
-            named.peek().is_some() && !named.any(|at| views::is_defined(&tokens, at))
-        });
-        is_read
-            && session
-                .database()
-                .rows_of_view(view)
-                .is_ok_and(|rows| view.is_query_rewrite(rows.as_ref().map(TableSnapshot::spec)))
-    };
-    let candidates = views.iter().filter(may_answer).filter_map(|view| Candidate::of(session, view, stop));
-    let mut candidates: Vec<Candidate> = candidates.collect();
-    if candidates.is_empty() {
-        return Cow::Borrowed(text);
-    }
-    candidates.sort_by_key(|candidate| candidate.size);
-    let rewrites = &session.materialized().rewrites;
-    let rewrite = match rewrites.find(text, &candidates) {
-        Some(rewrite) => rewrite,
-        None => {
-            // A faulty statement reports its own error when it runs.
-            let Ok(rewrite) = of_views(session, tokens, &candidates, stop) else { return Cow::Borrowed(text) };
-            rewrites.add(text, candidates, rewrite.as_deref());
-            rewrite.map(Arc::from)
-        }
-    };
-    rewrite.map_or(Cow::Borrowed(text), |rewrite| Cow::Owned(rewrite.to_string()))
-}
-
-/// The statement over the views, if it can be one and its answer has the same columns.
-fn of_views(
-    session: &Session,
-    mut tokens: Vec<Token>,
-    candidates: &[Candidate],
-    stop: Stop<'_>,
-) -> Result<Option<String>> {
-    let original = views::written(&tokens);
-    // Clauses of ours stand for what only the planner sees.
-    if syntax::rewrite(&mut tokens)? {
-        return Ok(None);
-    }
-    let Some(at) = views::begin_of_query(&tokens) else { return Ok(None) };
-    let (before, query) = (views::written(&tokens[..at]), views::written(&tokens[at..]));
-    let schema = session.describe_until(&query, stop)?.schema;
-    let names: Vec<String> = schema.fields().iter().map(|field| field.name().clone()).collect();
-    let (own, candidates) = (session.clone(), candidates.to_vec());
-    let write = move |state: Arc<SessionState>| written_over(&own, &state, &query, &candidates, &names);
-    let Some(query) = session.on_own_threads(stop, write)? else { return Ok(None) };
-    let text = format!("{before}{query}");
-    if limits::check_text(&text).is_err() || text == original {
-        return Ok(None);
-    }
-    let other = session.describe_until(&query, stop);
-    Ok(other.is_ok_and(|other| are_alike(&schema, &other.schema)).then_some(text))
-}
-
-fn are_alike(a: &Schema, b: &Schema) -> bool {
-    let columns = |schema: &Schema| -> Vec<_> {
-        schema.fields().iter().map(|field| (field.name().clone(), field.data_type().clone())).collect()
-    };
-    columns(a) == columns(b)
-}
-
 /// A query that reads views instead of tables. The columns of the answer that have no alias get those `names`.
-fn written_over(
-    session: &Session,
+pub(crate) fn written_over(
     state: &SessionState,
     query: &str,
     candidates: &[Candidate],
@@ -213,14 +131,13 @@ fn written_over(
     }
     let Statement::Statement(mut statement) = dialect::parse(&folded, state).ok()? else { return None };
     let ast::Statement::Query(_) = statement.as_ref() else { return None };
-    let mut rewriter = Rewriter { session, state, candidates, names, depth: 0, has_changed: false };
+    let mut rewriter = Rewriter { state, candidates, names, depth: 0, has_changed: false };
     let _ = visit_mut(statement.as_mut(), &mut rewriter);
     rewriter.has_changed.then(|| statement.to_string())
 }
 
 /// Rewrites the selects of a statement.
 struct Rewriter<'a> {
-    session: &'a Session,
     state: &'a SessionState,
     candidates: &'a [Candidate],
     names: &'a [String],
@@ -233,7 +150,7 @@ impl Rewriter<'_> {
     fn select(&mut self, select: &mut ast::Select, order: Option<&mut ast::OrderBy>, names: &[String]) {
         let mut order = order;
         for candidate in self.candidates {
-            let Some(grouped) = candidate.planned.grouped_view(self.session) else { continue };
+            let Some(grouped) = candidate.planned.grouped_view(self.state) else { continue };
             let query = (&*select, order.as_deref());
             if let Some((over, ordered)) = select::over_view(query, grouped, candidate.since, self.state, names) {
                 *select = over;

@@ -15,12 +15,8 @@ use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::physical_plan::displayable;
 use splay_engine::Stop;
-use splay_store::{Database, PinnedCommits, Slice, SymbolRange, TableSnapshot};
+use splay_store::{PinnedCommits, Slice, SymbolRange, TableSnapshot};
 
-use super::limit_queries::query_of_limit;
-use super::planning::PlannedStatement;
-use super::state::states;
-use super::{Session, SessionSettings};
 use crate::access::ShowStatement;
 use crate::answer::Answer;
 use crate::bounds::StatementBounds;
@@ -33,10 +29,11 @@ use crate::parameters::Parameters;
 use crate::pivot_statement::PivotStatement;
 use crate::planner;
 use crate::row_order::TickRowOrder;
+use crate::session::{PlannedStatement, Session, query_of_limit, watches};
 use crate::show_create::ShowCreate;
 use crate::slices::{Axis, CutPlan, Leaf, RunLeaves, SliceSettings, SliceablePart, cut};
 use crate::summary::Summary;
-use crate::tick::{ExplainQuery, TickStatements, with_tick_parts_of};
+use crate::tick::{ExplainQuery, with_tick_parts_of};
 use crate::views;
 
 /// The plan of a statement, with the lines that EXPLAIN shows for it: leaves and reasons.
@@ -48,22 +45,6 @@ enum SlicePlan {
 }
 
 impl Session {
-    /// This session over another view of the database, with empty caches.
-    fn over(&self, database: Database) -> Result<Session> {
-        let settings = SessionSettings { result_cache_bytes: 0, files: None, ..self.settings.clone() };
-        let states = states(&database, &settings, false, None)?;
-        let statements = Arc::new(TickStatements::new(0, 0));
-        Ok(Session {
-            database,
-            settings,
-            states,
-            statements,
-            materialized: Arc::default(),
-            has_catalogue: false,
-            ..self.clone()
-        })
-    }
-
     /// Runs a statement in slices, with `run` for the leaves. The rest runs here.
     ///
     /// # Errors
@@ -71,7 +52,7 @@ impl Session {
     pub fn sql_in_slices(&self, text: &str, slicing: SliceSettings, run: &Arc<dyn RunLeaves>) -> Result<Answer> {
         limits::check_text(text)?;
         let pinned = Arc::new(PinnedCommits::at_first_sight());
-        let session = self.over(self.database.pinned(Arc::clone(&pinned)))?;
+        let session = self.over(self.database().pinned(Arc::clone(&pinned)))?;
         let is_plain = ShowStatement::of(text).is_none()
             && ShowCreate::of(text)?.is_none()
             && Summary::of(text).is_none()
@@ -129,7 +110,7 @@ impl Session {
             let plan = dates::compute(plan)?;
             if has_joins { joins::convert(plan, &TickRowOrder) } else { Ok(plan) }
         };
-        let plan = convert(plan).map_err(|error| Error::from_datafusion(error, self.settings.memory_bytes))?;
+        let plan = convert(plan).map_err(|error| Error::from_datafusion(error, self.memory_bytes()))?;
         Ok((plan, spellings))
     }
 
@@ -141,8 +122,8 @@ impl Session {
         pinned: &Arc<PinnedCommits>,
     ) -> Result<SlicePlan> {
         let start = Instant::now();
-        let wrap = |error: DataFusionError| Error::from_datafusion(error, self.settings.memory_bytes);
-        let state = Arc::new(self.states.of_statement());
+        let wrap = |error: DataFusionError| Error::from_datafusion(error, self.memory_bytes());
+        let state = self.statement_state();
         let (plan, mut spellings) = self.plan_converted(&state, query).await?;
         if matches!(plan, LogicalPlan::Explain(_) | LogicalPlan::Analyze(_) | LogicalPlan::DescribeTable(_)) {
             return Ok(SlicePlan::Whole("on one machine: it isn't a query".to_owned()));
@@ -151,7 +132,7 @@ impl Session {
             return Ok(SlicePlan::Whole("on one machine: a LIMIT or OFFSET is a query".to_owned()));
         }
         learn_columns(&plan, &mut spellings).map_err(wrap)?;
-        let watches = super::planning::watches(&plan).map_err(wrap)?;
+        let watches = watches(&plan).map_err(wrap)?;
         let CutPlan { top, parts, reasons } = cut(plan).map_err(wrap)?;
         let mut description: Vec<String> = Vec::new();
         let mut sliced = Vec::with_capacity(parts.len());
@@ -211,7 +192,7 @@ impl Session {
     /// [`Error::Store`] if a table can't be read at its commit here; those of [`Session::sql`].
     pub fn run_leaf(&self, leaf: &Leaf, slice: &Slice) -> Result<LeafRows> {
         let pinned = Arc::new(PinnedCommits::to(leaf.commits.clone(), slice.clone()));
-        let session = self.over(self.database.pinned(pinned))?;
+        let session = self.over(self.database().pinned(pinned))?;
         let Some(number) = leaf.part else {
             let answer = session.run_expanded(&leaf.text, Parameters::None, Stop::NEVER)?;
             return Ok(LeafRows { answer, columns: Some(leaf.columns.clone()), schema: Arc::clone(&leaf.schema) });
@@ -227,8 +208,8 @@ impl Session {
 
     async fn plan_leaf(&self, leaf: &Leaf, number: usize) -> Result<(PlannedStatement, Spellings)> {
         let start = Instant::now();
-        let wrap = |error: DataFusionError| Error::from_datafusion(error, self.settings.memory_bytes);
-        let state = Arc::new(self.states.of_statement());
+        let wrap = |error: DataFusionError| Error::from_datafusion(error, self.memory_bytes());
+        let state = self.statement_state();
         let (plan, spellings) = self.plan_converted(&state, &leaf.text).await?;
         let parts = cut(plan).map_err(wrap)?.parts;
         let Some(part) = parts.into_iter().nth(number).filter(|part| part.digest() == leaf.digest) else {
@@ -236,7 +217,7 @@ impl Session {
                 "this machine plans the statement another way: all of a cluster run the same version".to_owned();
             return Err(Error::Internal { message });
         };
-        let watches = super::planning::watches(&part.plan).map_err(wrap)?;
+        let watches = watches(&part.plan).map_err(wrap)?;
         let columns = part.plan.schema().columns();
         let chosen: Vec<Expr> =
             leaf.columns.iter().filter_map(|at| columns.get(*at).cloned().map(Expr::Column)).collect();
@@ -246,7 +227,7 @@ impl Session {
                 LogicalPlanBuilder::from(part.plan).project(chosen).and_then(LogicalPlanBuilder::build).map_err(wrap)?
             }
         };
-        let plan = match self.settings.tick_plans {
+        let plan = match self.runs_tick_plans() {
             true => with_tick_parts_of(plan, &state).map_err(wrap)?,
             false => plan,
         };
