@@ -41,8 +41,8 @@ use crate::tick::{ExplainQuery, Limits, RunOutcome, ShapedStatement, TickStateme
 pub struct SessionSettings {
     /// Bytes that a statement's sorts, joins and groups may hold before they spill or fail. Default 4 GiB.
     pub memory_bytes: usize,
-    /// Bytes that all statements together may hold. A statement that needs more than is left gets [`Error::TotalMemory`]. Default: only the limit of
-    /// each statement.
+    /// Bytes that all statements together may hold. A statement that needs more than is left gets
+    /// [`Error::TotalMemory`](crate::Error::TotalMemory). Default: only the limit of each statement.
     pub total_memory_bytes: usize,
     /// Number of streams of a statement. Default: the machine's parallelism.
     pub threads: usize,
@@ -135,7 +135,7 @@ impl Session {
     /// A session.
     ///
     /// # Errors
-    /// [`Error::Internal`] if threads can't be started.
+    /// [`Error::Internal`](crate::Error::Internal) if threads can't be started.
     pub fn new(database: Database, settings: SessionSettings) -> Result<Session> {
         let threads = Arc::new(Threads::start(settings.threads)?);
         let states = states(&database, &settings, false, None)?;
@@ -161,7 +161,7 @@ impl Session {
     /// catalogue (`postgres/`). It caches no answers.
     ///
     /// # Errors
-    /// [`Error::Internal`] if it can't be set up.
+    /// [`Error::Internal`](crate::Error::Internal) if it can't be set up.
     pub fn for_postgres(&self) -> Result<Session> {
         let states = states(&self.database, &self.settings, true, self.caller.guard.clone())?;
         let statements = Arc::new(TickStatements::new(0, 0));
@@ -172,7 +172,7 @@ impl Session {
     /// the first use of its table.
     ///
     /// # Errors
-    /// [`Error::Store`](crate::Error::Store) if the tables can't be listed, [`Error::Internal`] if it can't be set up.
+    /// [`Error::Store`](crate::Error::Store) if the tables can't be listed, [`Error::Internal`](crate::Error::Internal) if it can't be set up.
     pub fn with_snapshots(&self, snapshots: &Arc<TransactionSnapshots>, begins: bool) -> Result<Session> {
         if begins {
             snapshots.take_all(&self.database)?;
