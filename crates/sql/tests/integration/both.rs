@@ -64,15 +64,15 @@ pub(crate) struct Both {
 impl Both {
     /// Runs a statement both ways; whether a tick plan ran it to its end.
     pub(crate) fn compare(&self, text: &str) -> Result<bool, String> {
-        let mut answer = match (self.tick.sql(text, Parameters::None), self.other.sql(text, Parameters::None)) {
-            (Ok(answer), _) => answer,
+        let answers = (self.tick.sql(text, Parameters::None), self.other.sql(text, Parameters::None));
+        let (mut answer, mut reference) = match answers {
+            (Ok(answer), Ok(reference)) => (answer, reference),
             // A statement that can't be planned is refused in the same words.
             (Err(error), Err(other)) if error.to_string() == other.to_string() => return Ok(false),
-            (Err(error), _) => return Err(format!("{text}: {error}")),
+            (Err(error), _) | (_, Err(error)) => return Err(format!("{text}: {error}")),
         };
         let ours = answer.batches();
         let is_tick = answer.is_tick_plan() && answer.refusal().is_none();
-        let mut reference = self.other.sql(text, Parameters::None).map_err(|error| format!("{text}: {error}"))?;
         let (ours, theirs) = match (ours, reference.batches()) {
             (Ok(ours), Ok(theirs)) => (ours, theirs),
             // What can't be computed is refused in the same words.

@@ -3,7 +3,7 @@
 use splay_sql::{Error, IntoFiles, Parameters, Session, SessionSettings, Stop};
 use splay_store::Database;
 
-const ROWS: u64 = 1_000_000;
+const ROWS: u64 = 500_000;
 
 fn run(session: &Session, statement: &str) -> Result<Vec<String>, Error> {
     let insert = IntoFiles(session.database());
@@ -64,7 +64,7 @@ fn joins_of_two_large_sides_are_by_sorted_rows() {
         "select count(*), sum(x), max(note) from a where not exists (select 1 from b where b.id = a.id and b.x > 300)",
     ];
     for threads in [1, 2] {
-        let small = session(&database, 96 << 20, threads);
+        let small = session(&database, 48 << 20, threads);
         for statement in &sorted {
             let plan = run(&small, &format!("explain analyze {statement}")).unwrap().join("\n");
             assert!(plan.contains("SortMergeJoin"), "{statement}:\n{plan}");

@@ -329,7 +329,7 @@ fn are_same(actual: &[Cell], expected: &[Cell]) -> bool {
 
 #[test]
 fn views_give_what_their_queries_give_over_all_rows() {
-    let histories: u64 = std::env::var("SPLAY_VIEW_HISTORIES").map_or(40, |count| count.parse().unwrap());
+    let histories: u64 = std::env::var("SPLAY_VIEW_HISTORIES").map_or(24, |count| count.parse().unwrap());
     for seed in 0..histories {
         let mut history = History::begin(seed);
         history.check(seed);

@@ -14,7 +14,7 @@ use crate::both::both;
 use crate::market::OPENING;
 
 /// Several times as many as groups from which on there are two passes.
-const ROWS: i64 = 400_000;
+const ROWS: i64 = 300_000;
 
 fn spec() -> TableSpec {
     let types = [
