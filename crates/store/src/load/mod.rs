@@ -103,7 +103,7 @@ pub struct LoadReport {
     pub rows: u64,
     /// Rows removed.
     pub removed: u64,
-    /// New rows that were left out as duplicates.
+    /// New rows that were left out as duplicates, or because of a row of the same key that is kept.
     pub duplicates: u64,
     /// Partitions to which rows were added.
     pub partitions: usize,

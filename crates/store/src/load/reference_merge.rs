@@ -135,6 +135,7 @@ impl Load {
         let before = stored.num_rows();
         let stored = self.without_removed(stored, removal, &incoming)?;
         let new = one_batch(&self.spec, &incoming.batches)?;
+        let is_resolved = resolve.is_some();
         let settled = self.settle_keys(&stored, &new, resolve)?;
         if let Some(observe) = observe {
             let mut order: Vec<usize> = (0..settled.numbers.len()).collect();
@@ -145,6 +146,8 @@ impl Load {
         let came = settled.come.iter().map(RecordBatch::num_rows).sum::<usize>();
         let went = before - stored.num_rows();
         change.rows = (came as u64, went as u64);
+        // Those whose key an earlier or a later row has that is kept.
+        change.duplicates = if is_resolved { 0 } else { (new.num_rows() - came) as u64 };
         if self.operation == Operation::Load && went > 0 {
             change.operation = Operation::Replace;
         }
@@ -161,7 +164,8 @@ impl Load {
             change.add = self.write_ordered(PARTITION, tier, &batches, &order, rows_max)?;
             change.remove = files.into_iter().map(|entry| entry.path).collect();
         }
-        let mut report = LoadReport { rows: came as u64, removed: went as u64, ..LoadReport::default() };
+        let (rows, removed, duplicates) = (came as u64, went as u64, change.duplicates);
+        let mut report = LoadReport { rows, removed, duplicates, ..LoadReport::default() };
         report.segments = change.add.len();
         report.partitions = usize::from(came + went > 0);
         report.bytes = change.add.iter().map(|file| file.bytes + file.index_bytes).sum();

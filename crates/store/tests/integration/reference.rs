@@ -96,7 +96,7 @@ fn a_key_that_is_there_is_refused_left_or_replaced() {
     assert!(twice.to_string().contains("(D) is there twice among the new rows"), "{twice}");
 
     let unchanged = load(&database, &again, on_conflict(OnConflict::Keep)).unwrap();
-    assert_eq!((unchanged.rows, unchanged.removed), (1, 0));
+    assert_eq!((unchanged.rows, unchanged.removed, unchanged.duplicates), (1, 0, 1));
     assert_eq!(rows(&database), listed(&[("A", 1.0), ("B", 2.0), ("C", 3.0)]));
     // Nothing to do makes no commit.
     let epoch = database.table("instrument").unwrap().snapshot().unwrap().epoch();
@@ -104,10 +104,11 @@ fn a_key_that_is_there_is_refused_left_or_replaced() {
 
     let last = [("B", 7.0, None), ("E", 1.0, None), ("B", 8.0, None), ("E", 2.0, None)];
     let replaced = load(&database, &last, on_conflict(OnConflict::Replace)).unwrap();
-    assert_eq!((replaced.rows, replaced.removed), (2, 1));
+    assert_eq!((replaced.rows, replaced.removed, replaced.duplicates), (2, 1, 2));
     assert_eq!(rows(&database), listed(&[("A", 1.0), ("B", 8.0), ("C", 3.0), ("E", 2.0)]));
     let commits = database.table("instrument").unwrap().commits(9).unwrap();
     assert_eq!(commits.iter().map(|commit| commit.operation).collect::<Vec<_>>(), ["replace", "load", "load"]);
+    assert_eq!(commits.iter().map(|commit| commit.duplicates).collect::<Vec<_>>(), [2, 1, 0]);
     assert!(commits.iter().all(|commit| commit.dates.is_empty()), "rows of no date");
 }
 
