@@ -163,6 +163,16 @@ impl TokenReader<'_> {
         Ok(name.replace("\"\"", "\""))
     }
 
+    /// Reads things that commas separate, at least one.
+    pub(crate) fn list<T>(&mut self, read: impl Fn(&mut Self) -> Result<T>) -> Result<Vec<T>> {
+        let mut all = vec![read(self)?];
+        while self.peek() == Some(&Token::Comma) {
+            self.step();
+            all.push(read(self)?);
+        }
+        Ok(all)
+    }
+
     /// Reads the name of a table, with an optional schema `public` and catalog before it.
     pub(crate) fn table(&mut self) -> Result<String> {
         let mut names = vec![self.name("a table")?];
@@ -213,8 +223,7 @@ impl TokenReader<'_> {
     pub(crate) fn begins_query(&self) -> bool {
         let next = solid(self.tokens, self.at + 1);
         let begins = |word: &&str| self.tokens.get(next).is_some_and(|token| is_word(token, word));
-        ["select", "with", "values", "from"].iter().any(|word| begins(&word))
-            || self.tokens.get(next) == Some(&Token::LParen)
+        ["select", "with", "values", "from"].iter().any(begins) || self.tokens.get(next) == Some(&Token::LParen)
     }
 
     /// Reads a type, by our names or by those of SQL.
@@ -229,7 +238,7 @@ impl TokenReader<'_> {
             text.extend(self.tokens[self.at..end].iter().map(ToString::to_string));
             self.at = end;
         }
-        if text == "timestamp" && self.take(&["with"]) || text == "timestamp" && self.take(&["without"]) {
+        if text == "timestamp" && (self.take(&["with"]) || self.take(&["without"])) {
             self.take(&["time", "zone"]);
         }
         type_of(&text)

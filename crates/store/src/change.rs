@@ -130,6 +130,15 @@ impl Table {
         self.refuse_elsewhere()
     }
 
+    /// Refuses what [`Table::drop_unread`] would refuse.
+    ///
+    /// # Errors
+    /// As [`Table::drop_unread`].
+    pub fn refuse_drop_of_read(&self, reads: impl Fn(&View) -> bool) -> Result<()> {
+        self.refuse_drop()?;
+        refuse_drop_of_read("table", &self.database().views()?, self.name(), reads)
+    }
+
     /// Drops the table, even if it stores the rows of a materialized view.
     pub(crate) fn drop_rows(&self) -> Result<u64> {
         self.refuse_captured()?;

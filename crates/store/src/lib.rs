@@ -135,5 +135,5 @@ pub use slice::{CommitPin, PinnedCommits, Slice, SymbolRange};
 pub use tier::Tier;
 pub use transaction_snapshots::TransactionSnapshots;
 pub use view_rows::{ViewPart, ViewPartitions};
-pub use views::View;
+pub use views::{View, refuse_drop_of_read};
 pub use write_down_position::WriteDownPosition;

@@ -161,7 +161,10 @@ pub(crate) fn refuse_read(
     Err(Error::Refused { reason })
 }
 
-/// Refuses to drop what other views read.
-pub(crate) fn refuse_drop_of_read(what: &str, views: &[View], name: &str, reads: impl Fn(&View) -> bool) -> Result<()> {
+/// Refuses to drop a table or view of a name that some of these views read, as `reads` says of each.
+///
+/// # Errors
+/// [`Error::Refused`] with the names of these views.
+pub fn refuse_drop_of_read(what: &str, views: &[View], name: &str, reads: impl Fn(&View) -> bool) -> Result<()> {
     refuse_read(what, views, name, reads, |them| format!("drop {them} first, or all by CASCADE"))
 }

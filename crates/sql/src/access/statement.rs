@@ -83,7 +83,7 @@ impl AccessStatement {
             AccessStatement::AlterRole { name, options }
         } else if ["user", "role", "group"].iter().any(|kind| words.take(&["drop", kind])) {
             let if_exists = words.take(&["if", "exists"]);
-            AccessStatement::DropRoles { names: list(words, "a role")?, if_exists }
+            AccessStatement::DropRoles { names: role_names(words)?, if_exists }
         } else if words.take(&["create", "policy"]) {
             AccessStatement::CreatePolicy(policy(words)?)
         } else if words.take(&["drop", "policy"]) {
@@ -140,14 +140,8 @@ fn expect_word(words: &mut TokenReader<'_>, word: &str, message: &str) -> Result
     if words.take(&[word]) { Ok(()) } else { fault(message) }
 }
 
-/// Names with commas between them.
-fn list(words: &mut TokenReader<'_>, what: &str) -> Result<Vec<String>> {
-    let mut names = vec![words.name(what)?];
-    while words.peek() == Some(&Token::Comma) {
-        words.step();
-        names.push(words.name(what)?);
-    }
-    Ok(names)
+fn role_names(words: &mut TokenReader<'_>) -> Result<Vec<String>> {
+    words.list(|words| words.name("a role"))
 }
 
 fn create_role(words: &mut TokenReader<'_>, login: bool) -> Result<AccessStatement> {
@@ -210,7 +204,7 @@ fn option(words: &mut TokenReader<'_>, options: &mut RoleOptions) -> Result<()> 
         return Ok(());
     }
     if words.take(&["in", "role"]) || words.take(&["in", "group"]) {
-        options.in_roles.extend(list(words, "a role")?);
+        options.in_roles.extend(role_names(words)?);
         return Ok(());
     }
     if let Some(quotas) = quotas(words)? {
@@ -299,7 +293,7 @@ fn policy(words: &mut TokenReader<'_>) -> Result<Policy> {
             "a policy is FOR ALL or FOR SELECT: whoever doesn't see all rows of a table changes none of them",
         );
     }
-    let roles = if words.take(&["to"]) { list(words, "a role")? } else { vec![PUBLIC.to_owned()] };
+    let roles = if words.take(&["to"]) { role_names(words)? } else { vec![PUBLIC.to_owned()] };
     expect_word(words, "using", "CREATE POLICY needs USING and a condition in brackets")?;
     let condition = words.within_brackets()?.trim().to_owned();
     if condition.is_empty() {
@@ -315,11 +309,11 @@ fn grant(words: &mut TokenReader<'_>) -> Result<AccessStatement> {
     let statement = match privileges(words)? {
         Subject::Rights(privileges, tables) => {
             expect_word(words, "to", "GRANT needs TO and a role")?;
-            AccessStatement::Grant(GrantClause { privileges, tables, roles: list(words, "a role")? })
+            AccessStatement::Grant(GrantClause { privileges, tables, roles: role_names(words)? })
         }
         Subject::Roles(roles) => {
             expect_word(words, "to", "GRANT needs ON and a table, or TO and a user")?;
-            AccessStatement::GrantRoles { roles, to: list(words, "a role")? }
+            AccessStatement::GrantRoles { roles, to: role_names(words)? }
         }
     };
     for option in ["grant", "admin"] {
@@ -338,11 +332,11 @@ fn revoke(words: &mut TokenReader<'_>) -> Result<AccessStatement> {
     let statement = match privileges(words)? {
         Subject::Rights(privileges, tables) => {
             expect_word(words, "from", "REVOKE needs FROM and a role")?;
-            AccessStatement::Revoke(GrantClause { privileges, tables, roles: list(words, "a role")? })
+            AccessStatement::Revoke(GrantClause { privileges, tables, roles: role_names(words)? })
         }
         Subject::Roles(roles) => {
             expect_word(words, "from", "REVOKE needs ON and a table, or FROM and a user")?;
-            AccessStatement::RevokeRoles { roles, from: list(words, "a role")? }
+            AccessStatement::RevokeRoles { roles, from: role_names(words)? }
         }
     };
     // Nothing depends on a right, so both words have the same effect.
@@ -359,7 +353,7 @@ enum Subject {
 /// The privileges, or roles, up to `TO` or `FROM`.
 fn privileges(words: &mut TokenReader<'_>) -> Result<Subject> {
     if words.find(&["on"]).is_none() {
-        return Ok(Subject::Roles(list(words, "a role")?));
+        return Ok(Subject::Roles(role_names(words)?));
     }
     let mut privileges = Vec::new();
     if words.take(&["all"]) {

@@ -1,6 +1,7 @@
 //! `DROP TABLE`, `DROP VIEW` and `DROP MATERIALIZED VIEW`.
 //!
 //! - A table or view that views read isn't dropped, unless `CASCADE` drops these as well.
+//! - All that a statement names is looked for, and what can't be dropped refused, before the first is dropped.
 //! - Each is dropped by a change of its own, before everything that it reads. Invariant: whenever this is
 //!   interrupted, no view is left whose source doesn't exist.
 
@@ -9,7 +10,7 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, StringArray};
 use splay_engine::Stop;
-use splay_store::{Database, Table, View};
+use splay_store::{Database, Table, View, refuse_drop_of_read};
 
 use super::{ChangeOutcome, table_to_change};
 use crate::error::{Error, Result, fault};
@@ -25,11 +26,11 @@ pub(crate) enum Kind {
     Materialized,
 }
 
-/// A table or view that is dropped.
+/// Tables, or views of one kind, that are dropped.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct DropStatement {
     pub(crate) kind: Kind,
-    pub(crate) name: String,
+    pub(crate) names: Vec<String>,
     pub(crate) if_exists: bool,
     /// Whether the views that read it go as well.
     pub(crate) cascades: bool,
@@ -44,12 +45,12 @@ pub(super) fn read(words: &mut TokenReader<'_>) -> Result<Option<DropStatement>>
     ];
     let Some((kind, _)) = kinds.into_iter().find(|(_, begin)| words.take(begin)) else { return Ok(None) };
     let if_exists = words.take(&["if", "exists"]);
-    let name = words.table()?;
+    let names = words.list(TokenReader::table)?;
     let cascades = words.take(&["cascade"]);
     if !cascades {
         words.take(&["restrict"]);
     }
-    Ok(Some(DropStatement { kind, name, if_exists, cascades }))
+    Ok(Some(DropStatement { kind, names, if_exists, cascades }))
 }
 
 /// What was dropped.
@@ -73,36 +74,54 @@ impl DropOutcome {
     }
 }
 
-/// Drops a table or a view.
+/// Drops tables or views.
 pub(super) fn run(database: &Database, statement: &DropStatement, stop: Stop<'_>) -> Result<DropOutcome> {
     let mut readers = statement.cascades.then(Vec::new);
     let changed = match statement.kind {
-        Kind::Table => drop_table(database, statement, readers.as_mut(), stop)?,
-        Kind::View | Kind::Materialized => drop_view(database, statement, readers.as_mut(), stop)?,
+        Kind::Table => drop_tables(database, statement, readers.as_mut(), stop)?,
+        Kind::View | Kind::Materialized => drop_views(database, statement, readers.as_mut(), stop)?,
     };
     Ok(DropOutcome { changed, readers })
 }
 
-fn drop_table(
+fn drop_tables(
     database: &Database,
     statement: &DropStatement,
     readers: Option<&mut Vec<String>>,
     stop: Stop<'_>,
 ) -> Result<ChangeOutcome> {
-    let what = "DROP TABLE";
-    let table = match table_to_change(database, &statement.name) {
-        Err(Error::Store(splay_store::Error::NoSuchTable { .. })) if statement.if_exists => {
-            return Ok(ChangeOutcome { what, rows: 0, commit: None });
+    let mut changed = ChangeOutcome { what: "DROP TABLE", rows: 0, commit: None };
+    let mut tables: Vec<Table> = Vec::new();
+    for name in &statement.names {
+        match table_to_change(database, name) {
+            Err(Error::Store(splay_store::Error::NoSuchTable { .. })) if statement.if_exists => {}
+            found => {
+                let table = found?;
+                // A name may stand twice.
+                if tables.iter().all(|other| other.name() != table.name()) {
+                    tables.push(table);
+                }
+            }
         }
-        found => found?,
-    };
-    if let Some(readers) = readers {
-        table.refuse_drop()?;
-        refuse_unclear(database, &table)?;
-        drop_readers(database, &[table.name().to_owned()], readers, stop)?;
     }
-    let dropped = patiently(stop, || table.drop_unread(|view| views::reads(&view.query, table.name())))?;
-    Ok(ChangeOutcome { what, rows: dropped.removed, commit: Some(dropped.epoch) })
+    for table in &tables {
+        if statement.cascades {
+            table.refuse_drop()?;
+            refuse_unclear(database, table)?;
+        } else {
+            table.refuse_drop_of_read(|view| views::reads(&view.query, table.name()))?;
+        }
+    }
+    if let Some(readers) = readers {
+        let names: Vec<String> = tables.iter().map(|table| table.name().to_owned()).collect();
+        drop_readers(database, &names, readers, stop)?;
+    }
+    for table in tables {
+        let dropped = patiently(stop, || table.drop_unread(|view| views::reads(&view.query, table.name())))?;
+        changed.rows += dropped.removed;
+        changed.commit = Some(dropped.epoch);
+    }
+    Ok(changed)
 }
 
 /// Refuses to drop the views that read a table, where others name it in a way that may mean something else: these would have to go as well.
@@ -121,42 +140,64 @@ fn refuse_unclear(database: &Database, table: &Table) -> Result<()> {
     }
 }
 
-fn drop_view(
+fn drop_views(
     database: &Database,
     statement: &DropStatement,
-    readers: Option<&mut Vec<String>>,
+    dropped: Option<&mut Vec<String>>,
     stop: Stop<'_>,
 ) -> Result<ChangeOutcome> {
     let is_materialized = statement.kind == Kind::Materialized;
     let what = if is_materialized { "DROP MATERIALIZED VIEW" } else { "DROP VIEW" };
-    let done = ChangeOutcome { what, rows: 0, commit: None };
-    let Some(view) = database.view(&statement.name)? else {
-        return if statement.if_exists { Ok(done) } else { no_view(database, statement) };
-    };
-    match (is_materialized, view.materialized.is_some()) {
-        (false, true) => {
-            return fault(format!("{:?} is a materialized view: DROP MATERIALIZED VIEW drops it", view.name));
+    let mut found: Vec<View> = Vec::new();
+    for name in &statement.names {
+        match database.view(name)? {
+            Some(view) => {
+                refuse_other_kind(&view, is_materialized)?;
+                if !found.contains(&view) {
+                    found.push(view);
+                }
+            }
+            None if statement.if_exists => {}
+            None => return no_view(database, is_materialized, name),
         }
-        (true, false) => {
-            return fault(format!("{:?} is a view whose rows aren't kept: DROP VIEW drops it", view.name));
+    }
+    let names: Vec<String> = found.iter().flat_map(relations).collect();
+    match dropped {
+        Some(dropped) => {
+            drop_readers(database, &names, dropped, stop)?;
+            dropped.retain(|name| found.iter().all(|view| view.name != *name));
         }
-        _ => {}
+        None => {
+            let others: Vec<View> = database.views()?.iter().filter(|view| !found.contains(view)).cloned().collect();
+            for view in &found {
+                let names = relations(view);
+                refuse_drop_of_read("view", &others, &view.name, |other| is_reader(other, &names))?;
+            }
+        }
     }
-    if let Some(readers) = readers {
-        drop_readers(database, &relations(&view), readers, stop)?;
+    let reading = readers(&found, &names);
+    for view in reading.iter().chain(found.iter().filter(|view| !reading.contains(view))) {
+        drop_one(database, view, stop)?;
     }
-    drop_one(database, &view, stop)?;
-    Ok(done)
+    Ok(ChangeOutcome { what, rows: 0, commit: None })
 }
 
-fn no_view<T>(database: &Database, statement: &DropStatement) -> Result<T> {
-    if statement.kind == Kind::Materialized {
-        return fault(format!("no materialized view {:?}", statement.name));
+fn refuse_other_kind(view: &View, is_materialized: bool) -> Result<()> {
+    match (is_materialized, view.materialized.is_some()) {
+        (false, true) => fault(format!("{:?} is a materialized view: DROP MATERIALIZED VIEW drops it", view.name)),
+        (true, false) => fault(format!("{:?} is a view whose rows aren't kept: DROP VIEW drops it", view.name)),
+        _ => Ok(()),
+    }
+}
+
+fn no_view<T>(database: &Database, is_materialized: bool, name: &str) -> Result<T> {
+    if is_materialized {
+        return fault(format!("no materialized view {name:?}"));
     }
     let views = database.views()?;
     let names: Vec<&str> = views.iter().map(|view| view.name.as_str()).collect();
     let there = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
-    fault(format!("no view {:?}; this database has {there}", statement.name))
+    fault(format!("no view {name:?}; this database has {there}"))
 }
 
 /// Drops a view that no other one reads.

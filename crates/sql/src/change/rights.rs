@@ -60,15 +60,22 @@ pub(crate) fn check(session: &Session, statement: &Statement) -> Result<()> {
         }
         Statement::CreateView { .. } => Err(denied("to replace a view: that is for superusers")),
         Statement::CreateMaterialized(_) => Err(denied("to create a materialized view: that is for superusers")),
-        Statement::Drop(DropStatement { name, .. })
-        | Statement::Alter { table: name, .. }
+        Statement::Drop(DropStatement { names, .. }) => {
+            names.iter().try_for_each(|name| for_superusers(session, guard, name))
+        }
+        Statement::Alter { table: name, .. }
         | Statement::RenameView { view: name, .. }
-        | Statement::SetView { view: name, .. } => match guard.rights().sees(name) {
-            true => Err(denied(format!("to alter or drop {name}: that is for superusers"))),
-            false => Err(session.no_such_table(name)),
-        },
+        | Statement::SetView { view: name, .. } => for_superusers(session, guard, name),
         // Statements about users and roles check the rights themselves.
         Statement::Access(_) => Ok(()),
+    }
+}
+
+/// Refuses to alter or drop a table or view.
+fn for_superusers(session: &Session, guard: &Guard, name: &str) -> Result<()> {
+    match guard.rights().sees(name) {
+        true => Err(denied(format!("to alter or drop {name}: that is for superusers"))),
+        false => Err(session.no_such_table(name)),
     }
 }
 

@@ -626,9 +626,15 @@ mod tests {
             Statement::RenameView { view: table, to, materialized: false }
         );
         let dropped = |kind, if_exists, cascades| {
-            Statement::Drop(DropStatement { kind, name: "t".to_owned(), if_exists, cascades })
+            Statement::Drop(DropStatement { kind, names: vec!["t".to_owned()], if_exists, cascades })
         };
         assert_eq!(of("drop table if exists t cascade"), dropped(Kind::Table, true, true));
+        let names = vec!["t".to_owned(), "my view".to_owned(), "v".to_owned()];
+        assert_eq!(
+            of("drop view t, \"my view\" , public.v cascade"),
+            Statement::Drop(DropStatement { kind: Kind::View, names, if_exists: false, cascades: true })
+        );
+        assert!(Statement::of("drop table a,").is_err() && Statement::of("drop table a b").is_err());
         assert_eq!(of("drop view t restrict;"), dropped(Kind::View, false, false));
         assert_eq!(of("drop materialized view t cascade"), dropped(Kind::Materialized, false, true));
         let options = vec![("retain_days".to_owned(), String::new()), ("tier".to_owned(), String::new())];

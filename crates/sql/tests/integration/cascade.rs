@@ -89,3 +89,42 @@ fn a_view_that_is_dropped_takes_its_readers_along() {
     assert_eq!(dropped(&run(&session, "drop materialized view bars cascade").unwrap()), "of_rows");
     assert_eq!(session.database().tables().unwrap(), ["trade"]);
 }
+
+/// Of several none goes where one can't.
+#[test]
+fn several_are_dropped_by_one_statement_or_none() {
+    let base = FaultStorage::new();
+    Database::create_on(Arc::new(base.clone()), &Settings::default()).unwrap();
+    let session = open(&base).unwrap();
+    MADE.iter().for_each(|statement| drop(run(&session, statement).unwrap()));
+    run(&session, "create table quote (time timestamp, bid double)").unwrap();
+    run(&session, "create table book (time timestamp, bid double)").unwrap();
+    let refused = |statement: &str| run(&session, statement).unwrap_err().to_string();
+    let (tables, views) = (|| session.database().tables().unwrap(), || session.database().views().unwrap().len());
+    for (statement, reason) in [
+        ("drop table quote, nothing", "no table \"nothing\""),
+        ("drop table quote, trade", "table \"trade\" is read by the views"),
+        ("drop table quote, busy cascade", "busy is a view"),
+        ("drop table quote,", "expected a table"),
+        ("drop view both, busy, nothing", "no view \"nothing\""),
+        ("drop view both, bars", "is a materialized view"),
+        ("drop view both, busy", "view \"busy\" is read by the view busiest"),
+        ("drop materialized view bars, busy cascade", "whose rows aren't kept"),
+    ] {
+        let reason_given = refused(statement);
+        assert!(reason_given.contains(reason), "{statement}: {reason_given}");
+        assert_eq!(tables(), ["bars.rows", "book", "quote", "trade"], "{statement}");
+        assert_eq!(views(), 5, "{statement}");
+    }
+    // A view may stand before those that read it, and a name twice.
+    run(&session, "drop view busy, both, busiest, busy").unwrap();
+    assert_eq!(views(), 2);
+    run(&session, "drop table if exists quote, nothing, book, public.quote").unwrap();
+    assert_eq!(tables(), ["bars.rows", "trade"]);
+    run(&session, "create view few as select * from bars").unwrap();
+    assert_eq!(
+        dropped(&run(&session, "drop materialized view if exists bars, nothing cascade").unwrap()),
+        "few, of_rows"
+    );
+    assert_eq!(tables(), ["trade"]);
+}
