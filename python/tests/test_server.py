@@ -537,3 +537,32 @@ def test_rows_that_come_again_are_left_out_by_all_ways_in(tmp_path):
         assert (told["duplicate_rows"], dedupe["duplicate_rows"], dedupe["keys"]) == (9, 9, 8)
         counted = [line for line in server.send("/metrics")[1].decode().splitlines() if line.startswith("splay_capture_duplicate_rows")]
         assert counted == ["splay_capture_duplicate_rows_total{} 9"]
+
+
+def test_the_command_lists_and_undoes_commits_of_a_server(tmp_path):
+    database = tmp_path / "db"
+    rows = pa.table({"time": pa.array([DAY_NS, DAY_NS + 1, DAY_NS + 2], pa.timestamp("ns", "UTC")), "size": [1, 2, 3]})
+    splay.open(database).write("trade", rows)
+
+    def run(*arguments: object) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([SPLAY, *map(str, arguments)], capture_output=True, text=True, check=False)
+
+    with Server(database) as there:
+        address = there.http
+        done = run("sql", address, "delete from trade where size > 1", "--format", "csv")
+        commit = done.stdout.split()[-1].split(",")[-1]
+        listed = run("loads", address, "TRADE", "-n", "1").stdout.splitlines()
+        assert listed[0].split()[:2] == ["commit", "at"]
+        assert listed[1].split()[0] == commit
+        assert listed[1].split()[2:] == ["delete", "2", "2026-01-01", "yes"]
+        undone = run("undo", address, "trade", commit).stdout
+        assert undone.startswith(f"commit {commit} undone by commit")
+        assert "2 rows came back or went" in undone
+        count = run("sql", address, "select count(*) as n from trade", "--format", "csv").stdout.split()[-1]
+        assert count == "3"
+        refused = run("undo", address, "trade", 99)
+        assert refused.returncode != 0
+        assert "99" in refused.stderr
+        refused = run("loads", address, "nothing")
+        assert refused.returncode != 0
+        assert "no table" in refused.stderr

@@ -13,6 +13,7 @@ use arrow::datatypes::{
     DataType, Field, Schema, SchemaRef, TimeUnit, TimestampMicrosecondType, TimestampMillisecondType,
     TimestampNanosecondType, TimestampSecondType,
 };
+use arrow::util::display::{ArrayFormatter, FormatOptions};
 use serde_json::{Value, json};
 use splay_ipc::StreamReader;
 use splay_server::client::Client;
@@ -89,6 +90,29 @@ impl Source {
             }
             Source::Server(client) => ask(client, text, values, stopped),
         }
+    }
+
+    /// The rows of a statement's answer, each as the texts of its values by the names of their columns, without those that are null.
+    pub fn texts(&self, text: &str) -> Result<Vec<HashMap<String, String>>> {
+        let options = FormatOptions::default().with_timestamp_tz_format(Some("%Y-%m-%dT%H:%M:%SZ"));
+        let never = AtomicBool::new(false);
+        let progress = Progress::default();
+        let mut started = self.start(text, &HashMap::new(), &never, &progress)?;
+        let mut rows = Vec::new();
+        for batch in started.rows().batches {
+            let batch = batch?;
+            let schema = batch.schema();
+            let columns = schema.fields().iter().zip(batch.columns());
+            let columns: Vec<_> = columns
+                .map(|(field, column)| Ok((field.name(), column, ArrayFormatter::try_new(column, &options)?)))
+                .collect::<Result<_>>()?;
+            let value = |row: usize| {
+                let there = columns.iter().filter(move |(_, column, _)| column.is_valid(row));
+                there.map(move |(name, _, texts)| ((*name).clone(), texts.value(row).to_string())).collect()
+            };
+            rows.extend((0..batch.num_rows()).map(value));
+        }
+        Ok(rows)
     }
 
     /// Why the engine didn't run a statement as a tick plan, if a session of this process ran it.

@@ -9,7 +9,7 @@ use splay_lab::compression::BufferCodec;
 use splay_lab::formats::{FileFormat, TextCodec};
 use splay_store::{ByteSize, ColumnType, DayStart, Dedupe, Period, Reference, Tier};
 
-use super::JournalArguments;
+use super::{JournalArguments, PlaceArguments};
 #[derive(Debug, Args)]
 pub struct LoadArguments {
     /// Folder of the database; created if absent
@@ -167,8 +167,8 @@ pub enum OnConflictArgument {
 
 #[derive(Debug, Args)]
 pub struct LoadsArguments {
-    /// Folder of the database
-    pub database: PathBuf,
+    #[command(flatten)]
+    pub place: PlaceArguments,
     /// Table
     pub table: String,
     /// Number of commits to list
@@ -181,8 +181,8 @@ pub struct LoadsArguments {
 
 #[derive(Debug, Args)]
 pub struct UndoArguments {
-    /// Folder of the database
-    pub database: PathBuf,
+    #[command(flatten)]
+    pub place: PlaceArguments,
     /// Table
     pub table: String,
     /// Number of the commit, as `splay loads` shows it

@@ -7,9 +7,11 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, Result, bail};
 use chrono::{DateTime, SecondsFormat};
+use splay_server::client::Client;
 use splay_sql::{Session, SessionSettings, Stop};
 use splay_store::{CommitReport, CompactOptions, Database, Retention, Table, View};
 
+use super::place;
 use crate::args::{DeleteArguments, LoadsArguments, MaintainArguments, UndoArguments};
 use crate::output;
 use crate::print::say;
@@ -36,16 +38,52 @@ pub fn settle(database: &Database) -> Result<()> {
     splay_capture::settle(database).context("read the rows that only the journal has")
 }
 
+/// A commit as `splay loads` lists it.
+struct ListedCommit {
+    commit: String,
+    at: String,
+    operation: String,
+    added: u64,
+    removed: u64,
+    duplicates: u64,
+    dates: String,
+    from: String,
+    cannot_undo: Option<String>,
+}
+
+impl ListedCommit {
+    /// Captures, compactions and changes of columns are routine. A commit of the schema that can be undone has dropped a column.
+    fn is_routine(&self) -> bool {
+        let routine = ["capture", "compact", "schema", "forget", "snapshot"];
+        routine.contains(&self.operation.as_str()) && self.cannot_undo.is_some()
+    }
+
+    fn line(&self) -> Vec<String> {
+        vec![
+            self.commit.clone(),
+            self.at.clone(),
+            self.operation.clone(),
+            of_rows(self.added),
+            of_rows(self.removed),
+            self.dates.clone(),
+            self.from.clone(),
+            self.cannot_undo.as_ref().map_or_else(|| "yes".to_owned(), |reason| format!("no: {reason}")),
+        ]
+    }
+}
+
 pub fn loads(arguments: &LoadsArguments) -> Result<()> {
-    let table = of_name(&Database::open(&arguments.database)?, &arguments.table)?;
-    let read = if arguments.all { arguments.count } else { usize::MAX };
-    let routine = ["capture", "compact", "schema", "forget", "snapshot"];
-    let commits = table.commits(read)?.into_iter();
-    // A commit of the schema that can be undone has dropped a column.
-    let is_shown = |commit: &CommitReport| !routine.contains(&commit.operation) || commit.cannot_undo.is_none();
-    let shown = commits.filter(|commit| arguments.all || is_shown(commit));
-    let commits: Vec<CommitReport> = shown.take(arguments.count).collect();
-    let mut rows: Vec<Vec<String>> = commits.iter().map(line).collect();
+    let commits = match place::client(&arguments.place)? {
+        Some(client) => served_commits(client, &arguments.table)?,
+        None => {
+            let read = if arguments.all { arguments.count } else { usize::MAX };
+            let table = of_name(&Database::open(Path::new(&arguments.place.place))?, &arguments.table)?;
+            table.commits(read)?.iter().map(stored_commit).collect()
+        }
+    };
+    let shown = commits.into_iter().filter(|commit| arguments.all || !commit.is_routine());
+    let commits: Vec<ListedCommit> = shown.take(arguments.count).collect();
+    let mut rows: Vec<Vec<String>> = commits.iter().map(ListedCommit::line).collect();
     let mut titles = vec!["commit", "at (UTC)", "what", "added", "removed", "dates", "from", "undo"];
     if commits.iter().any(|commit| commit.duplicates > 0) {
         titles.insert(DUPLICATES_AT, "duplicates");
@@ -53,6 +91,40 @@ pub fn loads(arguments: &LoadsArguments) -> Result<()> {
     }
     say!("{}", output::columns(&titles, &rows))?;
     Ok(())
+}
+
+/// The commits of a server's table, the newest first.
+fn served_commits(client: Client, table: &str) -> Result<Vec<ListedCommit>> {
+    let statement = format!(
+        "SELECT commit, at, operation, added, removed, duplicates, first_date, last_date, files, undoes, cannot_undo \
+         FROM information_schema.commits WHERE lower(table_name) = lower('{}') ORDER BY commit DESC",
+        table.replace('\'', "''")
+    );
+    let mut commits = Vec::new();
+    for row in Source::Server(client).texts(&statement)? {
+        let text = |column: &str| row.get(column).cloned();
+        let number = |column: &str| text(column).and_then(|number| number.parse().ok()).unwrap_or(0);
+        let dates = match (text("first_date"), text("last_date")) {
+            (Some(first), Some(last)) if first != last => format!("{first} to {last}"),
+            (first, _) => first.unwrap_or_default(),
+        };
+        let from = text("undoes").map(|undone| format!("commit {undone}")).or_else(|| text("files"));
+        commits.push(ListedCommit {
+            commit: text("commit").unwrap_or_default(),
+            at: text("at").unwrap_or_default(),
+            operation: text("operation").unwrap_or_default(),
+            added: number("added"),
+            removed: number("removed"),
+            duplicates: number("duplicates"),
+            dates,
+            from: from.unwrap_or_default(),
+            cannot_undo: text("cannot_undo"),
+        });
+    }
+    if commits.is_empty() {
+        bail!("the server has no table {table:?} all of which you may read");
+    }
+    Ok(commits)
 }
 
 /// A table, or one that was dropped.
@@ -67,7 +139,7 @@ fn of_rows(rows: u64) -> String {
     if rows == 0 { String::new() } else { Thousands(rows).to_string() }
 }
 
-fn line(commit: &CommitReport) -> Vec<String> {
+fn stored_commit(commit: &CommitReport) -> ListedCommit {
     let mut dates: Vec<String> = commit.dates.iter().map(|date| splay_store::date(*date).to_string()).collect();
     if dates.len() > DATES_SHOWN {
         dates = vec![format!("{} to {}, {}", dates[0], dates[dates.len() - 1], Thousands(dates.len() as u64))];
@@ -83,20 +155,29 @@ fn line(commit: &CommitReport) -> Vec<String> {
     if let Some(undoes) = commit.undoes {
         from = vec![format!("commit {undoes}")];
     }
-    vec![
-        commit.commit.to_string(),
-        DateTime::from_timestamp_nanos(commit.at).to_rfc3339_opts(SecondsFormat::Secs, true),
-        commit.operation.to_owned(),
-        of_rows(commit.added),
-        of_rows(commit.removed),
-        dates.join(", "),
-        from.join(", "),
-        commit.cannot_undo.as_ref().map_or_else(|| "yes".to_owned(), |reason| format!("no: {reason}")),
-    ]
+    ListedCommit {
+        commit: commit.commit.to_string(),
+        at: DateTime::from_timestamp_nanos(commit.at).to_rfc3339_opts(SecondsFormat::Secs, true),
+        operation: commit.operation.to_owned(),
+        added: commit.added,
+        removed: commit.removed,
+        duplicates: commit.duplicates,
+        dates: dates.join(", "),
+        from: from.join(", "),
+        cannot_undo: commit.cannot_undo.clone(),
+    }
 }
 
 pub fn undo(arguments: &UndoArguments) -> Result<()> {
-    let database = changeable(&arguments.database)?;
+    if let Some(client) = place::client(&arguments.place)? {
+        let statement = format!("ALTER TABLE {} UNDO COMMIT {}", quoted(&arguments.table), arguments.commit);
+        let rows = Source::Server(client).texts(&statement)?;
+        let of = |column: &str| rows.first().and_then(|row| row.get(column)).context("read the server's answer");
+        let count = Counted(of("rows")?.parse()?, "row");
+        say!("commit {} undone by commit {}: {count} came back or went", arguments.commit, of("commit")?)?;
+        return Ok(());
+    }
+    let database = changeable(Path::new(&arguments.place.place))?;
     let report = of_name(&database, &arguments.table)?.undo(arguments.commit)?;
     if report.partitions == 0 && report.rows + report.removed == 0 {
         say!("commit {} undone by commit {}: the column that it dropped is back", arguments.commit, report.epoch)?;
@@ -242,7 +323,7 @@ fn maintain_table(table: &Table, arguments: &MaintainArguments) -> Result<bool> 
         say!("{}: not published: {error}", table.name())?;
         is_seen = false;
     }
-    let undo_bytes: u64 = table.stored()?.kept_files().map(|entry| entry.bytes + entry.index_bytes).sum();
+    let undo_bytes: u64 = table.stored()?.undo_files().map(|entry| entry.bytes + entry.index_bytes).sum();
     if arguments.dry_run {
         say!("{}: {} are kept for undo", table.name(), HumanBytes(undo_bytes))?;
     } else {
