@@ -6,7 +6,7 @@
 //! | A bound of a `RANGE` frame may lie outside the range of its key's type ([`NumberRule`]) | moves it to the partition's end, or to zero |
 //! | With a null in a list, `IN` is null for values that aren't in the list ([`NumberRule`]) | merges two lists over one value, and then treats null as a value |
 //! | A cast to fewer digits, or to a coarser unit of time, is evaluated before its result is compared ([`NumberRule`]) | removes the cast and compares the argument |
-//! | Both zeros are equal everywhere ([`NumberRule`]) | only in `=` and `GROUP BY` |
+//! | Both zeros are equal everywhere ([`NumberRule`]) | only in `=` and `GROUP BY`; and takes conditions on a key, such as `1 / k > 0`, to the rows of a group and to the key's equal of a join, as if it were the same value |
 //! | All NaN are equal, and greater than all numbers (`one_nan.rs`) | orders them by sign and payload |
 //!
 //! `min`, `max` and `sum` are in `corrected_aggregates.rs` of `functions`, comparisons of decimals with floats in `coercion.rs`. [`NumberRule`] runs after the
@@ -21,8 +21,9 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result, ScalarValue, utils::take_function_args};
 use datafusion::logical_expr::expr::{
-    AggregateFunction, Case, InList, ScalarFunction, Sort as SortKey, WindowFunction, WindowFunctionParams,
+    AggregateFunction, Case, InList, InSubquery, ScalarFunction, Sort as SortKey, WindowFunction, WindowFunctionParams,
 };
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::sort_properties::{ExprProperties, SortProperties};
 use datafusion::logical_expr::{
     BinaryExpr, Cast, ColumnarValue, Distinct, Expr, ExprSchemable, LogicalPlan, Operator, ReturnFieldArgs,
@@ -33,7 +34,7 @@ use splay_functions::is_null_literal;
 use splay_store::canonical;
 
 use crate::operator_call;
-use crate::plan_rewrite::rewritten;
+use crate::plan_rewrite::{named, rewritten};
 
 /// Wraps a value, so that DataFusion doesn't optimise what is below it.
 pub(crate) static AS_CAST: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| FloatForm::function("as_cast", |_| None));
@@ -49,8 +50,18 @@ impl AnalyzerRule for NumberRule {
         rewritten(
             plan,
             |node, schema| {
-                // The output columns of both are those of their input, whatever the sort keys are.
+                // The output columns of these are the same, whatever their keys are.
                 Ok(Transformed::no(match node {
+                    LogicalPlan::Aggregate(mut aggregate) => {
+                        group_keys(&mut aggregate.group_expr, schema)?;
+                        LogicalPlan::Aggregate(aggregate)
+                    }
+                    LogicalPlan::Join(mut join) => {
+                        for (_, right) in &mut join.on {
+                            *right = one_zero(std::mem::take(right), join.right.schema())?;
+                        }
+                        LogicalPlan::Join(join)
+                    }
                     LogicalPlan::Sort(mut sort) => {
                         keys(&mut sort.expr, schema)?;
                         LogicalPlan::Sort(sort)
@@ -83,6 +94,16 @@ fn number(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
                 Some(function) => function.call(vec![*left, *right]),
                 None => Expr::BinaryExpr(BinaryExpr { left, op, right }),
             }
+        }
+        // Keys of a join, perhaps. The columns are never the same value for DataFusion then.
+        Expr::BinaryExpr(BinaryExpr { left, op: op @ (Operator::Eq | Operator::IsNotDistinctFrom), right })
+            if is_column(&left) && is_column(&right) =>
+        {
+            let right = Box::new(one_zero(*right, schema)?);
+            Expr::BinaryExpr(BinaryExpr { left, op, right })
+        }
+        Expr::InSubquery(InSubquery { expr, subquery, negated }) => {
+            Expr::InSubquery(InSubquery { expr: Box::new(one_zero(*expr, schema)?), subquery, negated })
         }
         Expr::Negative(inner) if is_whole(&inner, schema) && !matches!(*inner, Expr::Literal(_, _)) => {
             let zero = ScalarValue::new_zero(&inner.get_type(schema)?)?;
@@ -177,6 +198,18 @@ fn widen_range(params: &mut WindowFunctionParams, schema: &DFSchema) -> Result<(
         **by = by.cast_to(&wide)?;
     }
     Ok(())
+}
+
+fn group_keys(keys: &mut [Expr], schema: &DFSchema) -> Result<()> {
+    let names = NamePreserver::new_for_projection();
+    for key in keys {
+        *key = named(std::mem::take(key), &names, |key| Ok(Transformed::yes(one_zero(key, schema)?)))?.data;
+    }
+    Ok(())
+}
+
+fn is_column(expression: &Expr) -> bool {
+    matches!(expression, Expr::Column(_) | Expr::OuterReferenceColumn(_, _))
 }
 
 fn keys(keys: &mut [SortKey], schema: &DFSchema) -> Result<()> {
