@@ -243,7 +243,7 @@ impl KernelAccumulator for State {
         if result.len() == total { Ok(result) } else { Err(Error::Function("a result of another length".to_owned())) }
     }
 
-    fn held_bytes(&self) -> usize {
+    fn heap_bytes(&self) -> usize {
         self.state.size()
     }
 

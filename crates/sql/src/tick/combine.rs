@@ -20,7 +20,8 @@ use splay_engine::{BinaryOp, Expr as TickExpr, KeyJoin, LookupTable, Plan, Value
 use super::asof::as_text;
 use super::convert::{UnsupportedExpr, unknown};
 use super::join_order::in_better_order;
-use super::keys_of_rows::{asks_for_each_row, with_narrowed_queries};
+use super::keys_of_rows::{asks_for_each_row, with_groups_of_keys, with_narrowed_queries};
+use super::narrow::distinguishes_equal_floats;
 use super::outer_joins::{with_inner_joins, with_narrowed_right, with_sides_swapped};
 use super::recognise::{LookupSource, Recogniser, Stage, reads_symbol_alone, types};
 use super::sizes::Size;
@@ -71,7 +72,7 @@ impl Recogniser<'_> {
             true => {
                 let keys = same_keys(join)?;
                 let of_keys = || keys.iter().map(|(left, right)| (left, right));
-                let of_right = of_left.iter().filter_map(|condition| of_other_side(condition, of_keys())).collect();
+                let of_right = of_other_side(&of_left, join.left.schema(), &of_keys)?;
                 narrowed = Join { right: with_filter(of_right, &join.right)?, ..join.clone() };
                 &narrowed
             }
@@ -114,7 +115,7 @@ impl Recogniser<'_> {
             return unknown("a condition above a join by IS NOT DISTINCT FROM");
         };
         let keys = || join.on.iter().map(|(left, right)| (left, right));
-        let of_right = conditions.iter().filter_map(|condition| of_other_side(condition, keys())).collect();
+        let of_right = of_other_side(&conditions, join.left.schema(), &keys)?;
         let left = Arc::new(LogicalPlan::Distinct(Distinct::All(with_filter(conditions, rows)?)));
         let join = Join { left, right: with_filter(of_right, &join.right)?, ..join.clone() };
         let stage = self.join(&join, &join.left)?;
@@ -193,6 +194,15 @@ impl Recogniser<'_> {
             }
             return self.with_every_row(join, left, listed, rest);
         }
+        let narrowed = match is_inner {
+            true => {
+                let swapped: Vec<(Expr, Expr)> =
+                    pairs.iter().map(|(one, other)| (other.clone(), one.clone())).collect();
+                with_groups_of_keys(&join.right, left, &swapped)?
+            }
+            false => None,
+        };
+        let left = narrowed.as_ref().unwrap_or(left);
         if pairs.iter().any(|(_, key)| !matches!(as_text(key, right_schema), Expr::Column(_))) {
             return self.by_computed_keys(join, left, &pairs, rest);
         }
@@ -231,8 +241,10 @@ impl Recogniser<'_> {
                 (self.narrowed_side(join, left, (&left_keys, &right_keys))?, false)
             }
             None => {
-                let stage = self.stage(&join.right)?;
-                self.side(stage, &join.right, &right_keys)?
+                let narrowed = with_groups_of_keys(left, &join.right, &pairs)?;
+                let right = narrowed.as_ref().unwrap_or(&join.right);
+                let stage = self.stage(right)?;
+                self.side(stage, right, &right_keys)?
             }
         };
         let keys = left_keys.iter().map(|key| self.convert(key, left_schema)).collect::<Result<Vec<_>, _>>()?;
@@ -504,10 +516,12 @@ fn narrowed_sides(join: &Join, predicate: Option<&Expr>) -> Result<(Join, Vec<Ex
         let mut rest = Vec::new();
         for condition in conditions {
             if is_of(&condition, join.left.schema())? {
-                of_right.extend(of_other_side(&condition, keys.iter().map(|(left, right)| (left, right))));
+                let from_left = || keys.iter().map(|(left, right)| (left, right));
+                of_right.extend(of_other_side(std::slice::from_ref(&condition), join.left.schema(), &from_left)?);
                 of_left.push(condition);
             } else if is_of(&condition, join.right.schema())? {
-                of_left.extend(of_other_side(&condition, keys.iter().map(|(left, right)| (right, left))));
+                let from_right = || keys.iter().map(|(left, right)| (right, left));
+                of_left.extend(of_other_side(std::slice::from_ref(&condition), join.right.schema(), &from_right)?);
                 of_right.push(condition);
             } else {
                 of_left.extend(implied(&condition, join.left.schema())?);
@@ -524,33 +538,42 @@ fn narrowed_sides(join: &Join, predicate: Option<&Expr>) -> Result<(Join, Vec<Ex
     Ok((Join { left, right, filter, ..join.clone() }, remaining))
 }
 
-/// Keys whose equal values no expression can tell apart. Equal floats may be zeros of two signs, and equal instants are shown in the zone of their
-/// type.
+/// Keys of one type. Equal instants are shown in the zone of their type; equal floats may be zeros of two signs, which [`of_other_side`] heeds.
 fn same_keys(join: &Join) -> Result<Vec<(Expr, Expr)>, UnsupportedExpr> {
     let mut keys = equalities(join)?.0;
     keys.retain(|(left, right)| match (left.get_type(join.left.schema()), right.get_type(join.right.schema())) {
-        (Ok(left), Ok(right)) => left == right && !left.is_floating(),
+        (Ok(left), Ok(right)) => left == right,
         _ => false,
     });
     Ok(keys)
 }
 
-/// Rewrites a condition on keys of one side to the equal keys of the other; `None` if it reads other columns, or could differ for equal values.
-fn of_other_side<'a>(condition: &Expr, mut keys: impl Iterator<Item = (&'a Expr, &'a Expr)> + Clone) -> Option<Expr> {
-    let columns = condition.column_refs();
-    let [column] = columns.into_iter().collect::<Vec<_>>()[..] else { return None };
-    let other = keys.find_map(|(one, other)| match (one, other) {
-        (Expr::Column(one), Expr::Column(other)) if one == column => Some(other.clone()),
-        _ => None,
-    })?;
-    if !is_of_pairs(condition) {
-        return None;
+/// Those of the conditions on keys of one side, of this schema, that hold for the equal keys of the other side as well, rewritten to these. Others read
+/// more columns, or could differ for equal values.
+fn of_other_side<'a, I: Iterator<Item = (&'a Expr, &'a Expr)>>(
+    conditions: &[Expr],
+    schema: &DFSchema,
+    keys: &dyn Fn() -> I,
+) -> Result<Vec<Expr>, UnsupportedExpr> {
+    let mut of_other = Vec::new();
+    for condition in conditions {
+        let columns: Vec<&Column> = condition.column_refs().into_iter().collect();
+        let [column] = columns[..] else { continue };
+        let other = keys().find_map(|(one, other)| match (one, other) {
+            (Expr::Column(one), Expr::Column(other)) if one == column => Some(other.clone()),
+            _ => None,
+        });
+        let Some(other) = other else { continue };
+        if !is_of_pairs(condition) || distinguishes_equal_floats(condition, schema).map_err(unsupported)? {
+            continue;
+        }
+        let replaced = condition.clone().transform(|expr| match expr {
+            Expr::Column(_) => Ok(Transformed::yes(Expr::Column(other.clone()))),
+            expr => Ok(Transformed::no(expr)),
+        });
+        of_other.push(replaced.map_err(unsupported)?.data);
     }
-    let replaced = condition.clone().transform(|expr| match expr {
-        Expr::Column(_) => Ok(Transformed::yes(Expr::Column(other.clone()))),
-        expr => Ok(Transformed::no(expr)),
-    });
-    replaced.ok().map(|replaced| replaced.data)
+    Ok(of_other)
 }
 
 fn is_query(expr: &Expr) -> bool {

@@ -1,10 +1,11 @@
-//! Queries that are asked for each row, narrowed to the keys of those rows.
+//! Queries that are asked for each row, and groups that rows are joined with, narrowed to the keys of those rows.
 //!
 //! `SELECT … FROM orders o WHERE o.state = 'open' AND o.quantity < (SELECT avg(f.quantity) FROM fill f WHERE f.order_id
 //! = o.id)` needs the groups of open orders only. If these are few compared with the rows that are grouped, the query
 //! gets the condition `f.order_id IN (SELECT o.id FROM orders o WHERE o.state = 'open')`, a semi-join ahead of the
 //! grouping (magic sets: Mumick, Finkelstein, Pirahesh and Ramakrishnan, Magic is relevant, 1990). The same holds for
-//! `EXISTS`. Rows of a table are read twice for that; those of a join are read once, and kept.
+//! `EXISTS`, and for the groups of `trade t JOIN (SELECT … GROUP BY order_id) f ON t.order_id = f.order_id`. Rows of a table are read twice for that;
+//! those of a join are read once, and kept.
 //!
 //! A condition on such a key alone, as `o.id BETWEEN 5 AND 9`, is one on the query's own key, too.
 
@@ -21,6 +22,7 @@ use splay_functions::walk::Walk;
 use super::asof::as_text;
 use super::combine::{is_of, unsupported};
 use super::convert::UnsupportedExpr;
+use super::narrow::narrow_groups;
 use super::sizes::Size;
 use crate::pushdown::is_text;
 
@@ -99,6 +101,39 @@ fn correlated(expr: &Expr) -> Option<&Subquery> {
         _ => return None,
     };
     (!query.outer_ref_columns.is_empty()).then_some(query)
+}
+
+/// A side of a join with only those groups whose keys the rows of the other side have, if these rows are few compared with those that are grouped; `None`
+/// if it has no groups by such keys. In `pairs` the key of the rows is first.
+pub(super) fn with_groups_of_keys(
+    rows: &LogicalPlan,
+    groups: &LogicalPlan,
+    pairs: &[(Expr, Expr)],
+) -> Result<Option<LogicalPlan>, UnsupportedExpr> {
+    let Some(grouped) = grouped_rows(groups) else { return Ok(None) };
+    let (schema, rows) = (rows.schema(), Rows::OfTable(rows.clone()));
+    let mut conditions = Vec::new();
+    for pair in pairs {
+        if let (Expr::Column(key), Expr::Column(column)) = pair
+            && schema.has_column(key)
+        {
+            conditions.extend(is_key_of_rows((column, groups), grouped, key, &rows).map_err(unsupported)?);
+        }
+    }
+    let Some(condition) = conjunction(conditions) else { return Ok(None) };
+    let narrowed = narrow_groups(groups, &condition).map_err(unsupported)?;
+    Ok(narrowed.filter(|(_, others)| others.is_none()).map(|(narrowed, _)| narrowed))
+}
+
+/// How many rows the groups of a plan are made of.
+fn grouped_rows(plan: &LogicalPlan) -> Option<Size> {
+    match plan {
+        LogicalPlan::SubqueryAlias(alias) => grouped_rows(&alias.input),
+        LogicalPlan::Projection(projection) => grouped_rows(&projection.input),
+        LogicalPlan::Filter(filter) => grouped_rows(&filter.input),
+        LogicalPlan::Aggregate(aggregate) => Some(Size::of(&aggregate.input)),
+        _ => None,
+    }
 }
 
 fn narrowed_query(query: &Subquery, rows: &Rows<'_>, of_rows: &[&Expr]) -> Result<Option<Subquery>, DataFusionError> {
@@ -187,6 +222,16 @@ fn outer_column(expr: &Expr) -> Option<&Column> {
 
 /// That a column of a plan is one of the keys of some rows, if these are few.
 fn is_key(column: &Column, plan: &LogicalPlan, key: &Column, rows: &Rows<'_>) -> Result<Option<Expr>, DataFusionError> {
+    is_key_of_rows((column, plan), Size::of(plan), key, rows)
+}
+
+/// The same, where so many rows are read for the plan.
+fn is_key_of_rows(
+    (column, plan): (&Column, &LogicalPlan),
+    size: Size,
+    key: &Column,
+    rows: &Rows<'_>,
+) -> Result<Option<Expr>, DataFusionError> {
     let own = plan.schema().field(plan.schema().index_of_column(column)?).data_type();
     let around = rows.plan().schema();
     let of = around.field(around.index_of_column(key)?).data_type();
@@ -195,7 +240,6 @@ fn is_key(column: &Column, plan: &LogicalPlan, key: &Column, rows: &Rows<'_>) ->
     if !are_alike {
         return Ok(None);
     }
-    let size = Size::of(plan);
     if size.rows < ROWS_MIN {
         return Ok(None);
     }

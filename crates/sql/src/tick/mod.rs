@@ -63,11 +63,11 @@ use self::recognise::{LookupSource, RecognisedPlan};
 use self::results::{CachedResult, ResultKey, Results};
 use self::shape::{SHAPE_BYTES_MAX, Shape};
 use crate::coercion;
+use crate::column_cache::{CachedFiles, ColumnCache};
 use crate::dates;
 use crate::error::{Error, Result};
 use crate::intervals;
 use crate::joins;
-use crate::kept_columns::{KeepingFiles, KeptColumns};
 use crate::lifted_literals::LIFTED;
 use crate::names::Spellings;
 use crate::null_safe_keys;
@@ -235,7 +235,7 @@ enum ShapeEntry {
 pub(crate) struct TickStatements {
     shapes: Mutex<Shapes>,
     results: Option<Results>,
-    kept_columns: Arc<KeptColumns>,
+    column_cache: Arc<ColumnCache>,
 }
 
 /// The cache of shapes.
@@ -403,8 +403,8 @@ pub(crate) enum RunOutcome {
 impl TickStatements {
     /// Empty caches: of plans, of answers up to `result_bytes`, and of columns of files up to `file_bytes`; none of these if that is 0.
     pub fn new(result_bytes: usize, file_bytes: usize) -> TickStatements {
-        let kept_columns = Arc::new(KeptColumns::new(file_bytes));
-        TickStatements { shapes: Mutex::default(), results: Results::new(result_bytes), kept_columns }
+        let column_cache = Arc::new(ColumnCache::new(file_bytes));
+        TickStatements { shapes: Mutex::default(), results: Results::new(result_bytes), column_cache }
     }
 
     /// Runs a statement whose shape is in the cache.
@@ -443,7 +443,7 @@ impl TickStatements {
             let Some(opened) = opened.filter(|opened| opened.schema() == planned) else {
                 return Ok(self.forget(query));
             };
-            let opened = KeepingFiles::new(opened, path, Arc::clone(&self.kept_columns));
+            let opened = CachedFiles::new(opened, path, Arc::clone(&self.column_cache));
             files.push(Arc::new(opened) as Arc<dyn FilesInPlace>);
         }
         // DataFusion reports values that can't be bound.

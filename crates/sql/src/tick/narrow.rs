@@ -11,7 +11,7 @@ use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchema, DataFusionError, Result};
 use datafusion::logical_expr::logical_plan::{Aggregate, Distinct, Filter, Projection, SubqueryAlias, Union, Window};
 use datafusion::logical_expr::utils::{conjunction, split_conjunction};
-use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::logical_expr::{BinaryExpr, Cast, Expr, LogicalPlan, Operator};
 
 use crate::joins::window_parts;
 
@@ -71,7 +71,7 @@ fn below(plan: &LogicalPlan, condition: &Expr) -> Result<Option<LogicalPlan>> {
             Ok(Some(LogicalPlan::Sort(datafusion::logical_expr::Sort { input: Arc::new(input), ..node.clone() })))
         }
         LogicalPlan::Union(node) => union(node, condition),
-        LogicalPlan::Distinct(Distinct::All(input)) if !reads_floats(condition, plan.schema())? => {
+        LogicalPlan::Distinct(Distinct::All(input)) if !distinguishes_equal_floats(condition, plan.schema())? => {
             let condition = by_place(condition, plan.schema(), input.schema())?;
             Ok(Some(LogicalPlan::Distinct(Distinct::All(Arc::new(push_condition(input, condition)?)))))
         }
@@ -121,7 +121,7 @@ fn union(node: &Union, condition: &Expr) -> Result<Option<LogicalPlan>> {
 
 fn aggregate(node: &Aggregate, condition: &Expr) -> Result<Option<LogicalPlan>> {
     let sets = node.group_expr.iter().any(|expr| matches!(expr, Expr::GroupingSet(_)));
-    if sets || window_parts(node).is_some() || reads_floats(condition, &node.schema)? {
+    if sets || window_parts(node).is_some() || distinguishes_equal_floats(condition, &node.schema)? {
         return Ok(None);
     }
     let Some(condition) = over(condition, &node.schema, &node.group_expr)? else { return Ok(None) };
@@ -135,7 +135,7 @@ fn aggregate(node: &Aggregate, condition: &Expr) -> Result<Option<LogicalPlan>> 
 }
 
 fn window(node: &Window, condition: &Expr) -> Result<Option<LogicalPlan>> {
-    if reads_floats(condition, &node.schema)? {
+    if distinguishes_equal_floats(condition, &node.schema)? {
         return Ok(None);
     }
     let columns = node.input.schema().columns();
@@ -164,27 +164,67 @@ fn is_of_columns(condition: &Expr) -> Result<bool> {
     condition.apply(|expr| {
         columns |= matches!(expr, Expr::Column(_));
         others |= expr.is_volatile_node()
-            || matches!(
-                expr,
+            || match expr {
+                Expr::InSubquery(of) => !of.subquery.outer_ref_columns.is_empty(),
                 Expr::ScalarSubquery(_)
-                    | Expr::InSubquery(_)
-                    | Expr::Exists(_)
-                    | Expr::SetComparison(_)
-                    | Expr::OuterReferenceColumn(_, _)
-            );
+                | Expr::Exists(_)
+                | Expr::SetComparison(_)
+                | Expr::OuterReferenceColumn(_, _) => true,
+                _ => false,
+            };
         Ok(TreeNodeRecursion::Continue)
     })?;
     Ok(columns && !others)
 }
 
-/// Whether a condition reads floats: as group keys both zeros are one value, and so are all NaNs.
-fn reads_floats(condition: &Expr, schema: &DFSchema) -> Result<bool> {
-    for column in condition.column_refs() {
-        if schema.field(schema.index_of_column(column)?).data_type().is_floating() {
-            return Ok(true);
+/// Whether a condition may have different results for equal floats: both zeros are one value of a group or a join, and so are all NaNs. A comparison
+/// has one result for them, any other expression may not.
+pub(super) fn distinguishes_equal_floats(condition: &Expr, schema: &DFSchema) -> Result<bool> {
+    let (mut floats, mut compared) = (0, 0);
+    condition.apply(|expr| {
+        let mut compare = |operand: &Expr| -> Result<()> {
+            compared += usize::from(is_float_column(without_float_casts(operand), schema)?);
+            Ok(())
+        };
+        match expr {
+            Expr::BinaryExpr(BinaryExpr { left, op, right }) if is_comparison(*op) => {
+                compare(left)?;
+                compare(right)?;
+            }
+            Expr::Between(between) => {
+                for operand in [&between.expr, &between.low, &between.high] {
+                    compare(operand)?;
+                }
+            }
+            Expr::InList(list) => {
+                for operand in std::iter::once(list.expr.as_ref()).chain(&list.list) {
+                    compare(operand)?;
+                }
+            }
+            Expr::IsNull(operand) | Expr::IsNotNull(operand) => compare(operand)?,
+            expr => floats += usize::from(is_float_column(expr, schema)?),
         }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(floats > compared)
+}
+
+fn is_comparison(operator: Operator) -> bool {
+    use Operator::{Eq, Gt, GtEq, IsDistinctFrom, IsNotDistinctFrom, Lt, LtEq, NotEq};
+    matches!(operator, Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom)
+}
+
+fn is_float_column(expr: &Expr, schema: &DFSchema) -> Result<bool> {
+    let Expr::Column(column) = expr else { return Ok(false) };
+    Ok(schema.field(schema.index_of_column(column)?).data_type().is_floating())
+}
+
+/// A cast from one float type to another keeps equal values equal.
+fn without_float_casts(expr: &Expr) -> &Expr {
+    match expr {
+        Expr::Cast(Cast { expr, field }) if field.data_type().is_floating() => without_float_casts(expr),
+        expr => expr,
     }
-    Ok(false)
 }
 
 /// Rewrites a condition to the columns at the same positions of another schema.

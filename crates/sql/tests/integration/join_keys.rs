@@ -117,3 +117,50 @@ fn joins_to_groups_by_several_keys_are_tick_plans() {
         assert_eq!(rows(&both.tick, text).1, 2 * rows(&both.tick, alone).1, "other symbols aren't read");
     }
 }
+
+/// Both zeros are one key, and so are all NaNs: what tells them apart says nothing of the other side's rows, nor of the rows of a group.
+#[test]
+fn conditions_on_keys_that_are_floats_hold_for_the_other_side_where_they_compare() {
+    let (_folder, database) = database(Tier::Mapped);
+    let both = both(&database, 2);
+    let zeros = |first: &str, second: &str| {
+        format!(
+            "(case when few = 1 then 'NaN'::double when few = 2 then {first} when few = 3 then {second} else mark end)"
+        )
+    };
+    let event = format!("(select *, {} as x from event) e", zeros("-0.0", "0.0"));
+    let groups =
+        format!("(select {} as k, count(*) as n, max(thousand) as m from event group by 1) g", zeros("0.0", "-0.0"));
+    for (of, is_pushed) in [
+        ("{} >= 0.0", true),
+        ("{} <= -0.0", true),
+        ("{} = 0.0", true),
+        ("{} in (0.0, 2.0, 'NaN'::double)", true),
+        ("{} between -1 and 2", true),
+        ("not {} > 0", true),
+        ("{} is not distinct from -0.0", true),
+        ("({} > 3 or {} is null)", true),
+        ("'NaN'::double <= {}", true),
+        ("1 / {} > 0", false),
+        ("cast({} as varchar) <> '0.0'", false),
+        ("abs({}) < 2", false),
+        ("{} + 0.0 > 1 / {}", false),
+    ] {
+        let (left, right) = (of.replace("{}", "e.x"), of.replace("{}", "g.k"));
+        for text in [
+            format!("select count(*), sum(g.n), max(g.m) from {event} join {groups} on e.x = g.k where {left}"),
+            format!("select count(*), sum(g.n), max(g.m) from {event} join {groups} on e.x = g.k where {right}"),
+            format!(
+                "select e.few, count(*), sum(g.n) from {event} left join {groups} on e.x = g.k where {left} group by 1"
+            ),
+            format!("select n, m from {groups} where {right}"),
+            format!("select distinct x from {event} where {left}"),
+        ] {
+            assert_eq!(both.compare(&text), Ok(true), "{text}: {:?}", both.reason(&text));
+        }
+        let text = format!("select count(*), sum(g.n) from {event} join {groups} on e.x = g.k where {left}");
+        let plan = both.reason(&text).unwrap();
+        let grouped = plan.lines().find(|line| line.contains("AggregateTable") && line.contains("by [value]")).unwrap();
+        assert_eq!(grouped.contains("filter=evaluated"), is_pushed, "{text}: {plan}");
+    }
+}

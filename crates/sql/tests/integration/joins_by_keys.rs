@@ -353,3 +353,39 @@ fn groups_that_a_statement_reads_twice_are_made_once() {
     let text = "with g as (select few, sum(price) as total from large group by few) select few from g where total = (select max(total) from g)";
     assert_eq!(both.rows_read(text), LARGE as u64);
 }
+
+#[test]
+fn groups_that_rows_are_joined_with_are_those_of_their_keys() {
+    let (_folder, database) = database();
+    let both = both(&database, 2);
+    let narrowed = [
+        "select s.id, g.n, g.most from small s join (select id, count(*) as n, max(price) as most from large group by id) g on s.id = g.id where s.id < 20000",
+        "select s.id, g.n from small s left join (select id as k, count(*) as n from large where price > 3 group by id) g on s.id = g.k where s.id < 20000",
+        "select s.id, g.n from small s join (select id, few, count(*) as n from large group by id, few having count(*) < 3) g on s.id = g.id and s.few = g.few + 6 \
+         where s.id < 30000",
+        "select s.id, g.n, g.most from (select id, count(*) as n, max(price) as most from large group by id) g join small s on g.id = s.id where s.id < 20000",
+        "select g.id, g.n, count(*) from (select id, few, count(*) as n from large group by id, few) g join small s on g.id = s.id and s.few < g.few + 9 where s.id < 20000 group by 1, 2",
+        "select s.note, sum(g.n) from small s join (select distinct id, 1 as n from large) g on s.id = g.id where s.id < 20000 group by s.note",
+    ];
+    let others = [
+        // Most groups are wanted, keys are null, nobody has a key, and the key isn't the groups'.
+        "select count(*), sum(g.n) from other s join (select few, sum(id) as n from large group by few) g on s.few = g.few",
+        "select s.id, g.n from small s left join (select id, count(*) as n from large group by id) g on s.id = g.id where s.id is null",
+        "select count(*) from small s join (select id, count(*) as n from large group by id) g on s.id = g.id where s.few = -1",
+        "select s.id, g.n from small s left join (select id, count(*) as n from large group by id) g on s.id = g.n where s.id < 3000",
+        "select s.price, count(*), sum(g.n) from small s join (select price, count(*) as n from large group by price) g on s.price = g.price group by 1",
+        "select s.note, count(*), sum(g.n) from small s join (select note, count(*) as n from large group by note) g on s.note = g.note where s.few < 90 group by 1",
+        "select s.sym, s.few, g.n from small s join (select sym, few, count(*) as n from large group by grouping sets ((sym, few), (sym))) g \
+         on s.sym = g.sym and s.few = g.few where s.id < 20000",
+        "select s.id, g.n from small s join (select id, count(*) as n from large group by id limit 5000000) g on s.id = g.id where s.id < 20000",
+        "select s.id, g.n from small s left join (select id, row_number() over (order by id) as n from (select distinct id from large where id < 9000)) g \
+         on s.id = g.id where s.id < 20000",
+    ];
+    for text in narrowed.into_iter().chain(others) {
+        assert_eq!(both.compare(text), Ok(true), "{text}: {:?}", both.reason(text));
+    }
+    for text in narrowed {
+        let read = both.rows_read(text);
+        assert!(read < LARGE as u64 / 2, "{text}: {read}");
+    }
+}
