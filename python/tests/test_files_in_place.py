@@ -123,7 +123,7 @@ def test_a_table_comes_before_a_file_of_its_name(db, folder, tmp_path, monkeypat
         db.sql(count).to_arrow()
 
 
-def test_kept_columns_are_those_of_the_file_as_it_is(tmp_path):
+def test_cached_columns_are_those_of_the_file_as_it_is(tmp_path):
     """Also of one of several files, and where types of text depend on another file of the pattern."""
 
     def write(name, values):

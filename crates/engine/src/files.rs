@@ -160,7 +160,7 @@ impl FileDecoder<'_> {
     /// Columns of a part's first rows.
     fn decode(&self, part: &FileSlice, columns: &[(usize, usize)], row_limit: usize) -> Result<PartColumns> {
         let mut batches: Vec<Option<Vec<ArrayRef>>> =
-            columns.iter().map(|(_, column)| self.files.kept(part, *column)).collect();
+            columns.iter().map(|(_, column)| self.files.cached_column(part, *column)).collect();
         let missing: Vec<(usize, usize)> =
             columns.iter().zip(&batches).filter(|(_, cached)| cached.is_none()).map(|(column, _)| *column).collect();
         let mut rows = 0;
@@ -168,7 +168,7 @@ impl FileDecoder<'_> {
         let cached_rows = || {
             let is_parsed = columns.is_empty() && part.groups.is_none();
             let mut all = (0..self.files.schema().fields().len()).take_while(|_| is_parsed);
-            all.find_map(|column| self.files.kept(part, column))
+            all.find_map(|column| self.files.cached_column(part, column))
                 .map(|batches| batches.iter().map(|batch| batch.len()).sum())
         };
         if let Some(cached) = cached_rows() {
@@ -180,7 +180,7 @@ impl FileDecoder<'_> {
             for of_column in batches.iter_mut().filter(|cached| cached.is_none()) {
                 let Some(((_, column), read)) = read.next() else { break };
                 if row_limit == usize::MAX {
-                    self.files.keep(part, *column, &read);
+                    self.files.cache_column(part, *column, &read);
                 }
                 *of_column = Some(read);
             }

@@ -138,7 +138,7 @@ pub struct Answer {
 }
 
 /// Memory that is released when this is dropped.
-pub(crate) type HeldMemory = Box<dyn std::any::Any + Send + Sync>;
+pub(crate) type MemoryGuard = Box<dyn std::any::Any + Send + Sync>;
 
 /// The change that a statement made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -173,7 +173,7 @@ pub(crate) enum Source {
         execution: Duration,
         read: ReadStats,
         /// The share of the batches in the memory of all statements, held until the answer is dropped.
-        _memory: Option<HeldMemory>,
+        _memory: Option<MemoryGuard>,
     },
     /// The streams of a DataFusion plan.
     Streams {

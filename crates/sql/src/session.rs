@@ -24,7 +24,7 @@ use self::explain::{with_metrics, with_tick_plan};
 pub(crate) use self::limit_queries::query_of_limit;
 pub(crate) use self::planning::{PlannedStatement, watches};
 use self::state::states;
-use crate::answer::{Answer, HeldMemory, Source, Threads, Watches};
+use crate::answer::{Answer, MemoryGuard, Source, Threads, Watches};
 use crate::caller::Caller;
 use crate::error::Result;
 use crate::guard::Guard;
@@ -402,7 +402,7 @@ impl Session {
         &self,
         schema: SchemaRef,
         batches: Vec<RecordBatch>,
-        memory_guard: Option<HeldMemory>,
+        memory_guard: Option<MemoryGuard>,
         start: Instant,
     ) -> Answer {
         let (execution, read) = (start.elapsed(), ReadStats::default());

@@ -828,8 +828,8 @@ impl TableSnapshot {
         due.into_iter().collect()
     }
 
-    /// Files that earlier commits had, and that are kept so that the table can be read as it was and commits be undone.
-    pub fn kept_files(&self) -> impl Iterator<Item = &FileEntry> {
+    /// Files of earlier commits that aren't removed yet, so that the table can be read as it was and commits be undone.
+    pub fn undo_files(&self) -> impl Iterator<Item = &FileEntry> {
         self.commit.state.history.retired().values().map(|retired| &retired.entry)
     }
 

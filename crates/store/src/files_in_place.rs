@@ -60,13 +60,13 @@ pub trait FilesInPlace: Debug + Send + Sync {
         sink: &mut dyn FnMut(RecordBatch) -> bool,
     ) -> Result<(), FileError>;
 
-    /// The batches of a column in a part, if they were kept when it was read before.
-    fn kept(&self, _part: &FileSlice, _column: usize) -> Option<Vec<ArrayRef>> {
+    /// The batches of a column in a part, if they were cached when it was read before.
+    fn cached_column(&self, _part: &FileSlice, _column: usize) -> Option<Vec<ArrayRef>> {
         None
     }
 
-    /// Keeps the batches of a column that was read whole, for [`FilesInPlace::kept`].
-    fn keep(&self, _part: &FileSlice, _column: usize, _batches: &[ArrayRef]) {}
+    /// Caches the batches of a column that was read whole, for [`FilesInPlace::cached_column`].
+    fn cache_column(&self, _part: &FileSlice, _column: usize, _batches: &[ArrayRef]) {}
 }
 
 /// What tells whether a file was written since: a copy of another file over it that keeps the time of the last write changes the status time.

@@ -49,11 +49,11 @@ impl Capture {
         Some(FollowerIdentity { database: state.database.clone(), epoch: state.epoch, ..FollowerIdentity::default() })
     }
 
-    /// The leader before has heard.
+    /// Stores that the former leader knows of the new epoch.
     ///
     /// # Errors
     /// Those of the write.
-    pub fn note_told(&self) -> Result<()> {
+    pub fn note_former_leader_informed(&self) -> Result<()> {
         let mut replica_state = self.replica();
         let Some(state) = replica_state.as_mut() else { return Ok(()) };
         state.is_told = true;

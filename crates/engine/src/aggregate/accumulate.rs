@@ -121,7 +121,7 @@ pub(crate) trait Accumulator: Send {
     }
 
     /// Bytes in memory, without the few words that each group takes anyway.
-    fn held_bytes(&self) -> usize {
+    fn heap_bytes(&self) -> usize {
         0
     }
 

@@ -409,9 +409,9 @@ impl Accumulator for DistinctCount {
         Ok(())
     }
 
-    fn held_bytes(&self) -> usize {
+    fn heap_bytes(&self) -> usize {
         let own: usize = self.own.iter().map(DistinctValues::bytes).sum();
-        let others = self.others.iter().map(|(other, groups)| other.held_bytes() + groups.len() * size_of::<u32>());
+        let others = self.others.iter().map(|(other, groups)| other.heap_bytes() + groups.len() * size_of::<u32>());
         let rows = self.rows.as_ref().map_or(0, ValueNumbers::bytes);
         own + self.seen.bytes() + self.texts.bytes() + rows + self.bits_bytes + others.sum::<usize>()
     }

@@ -43,7 +43,7 @@ pub trait KernelAccumulator: Send {
     fn finish(self: Box<Self>, total: usize) -> Result<ArrayRef>;
 
     /// Bytes that are held.
-    fn held_bytes(&self) -> usize;
+    fn heap_bytes(&self) -> usize;
 
     /// The state as what it is, for a merge.
     fn into_any(self: Box<Self>) -> Box<dyn Any>;
@@ -120,8 +120,8 @@ impl Accumulator for External {
         }
     }
 
-    fn held_bytes(&self) -> usize {
-        self.state.held_bytes()
+    fn heap_bytes(&self) -> usize {
+        self.state.heap_bytes()
     }
 
     fn merge(&mut self, other: Box<dyn Accumulator>, groups: &[u32]) -> Result<()> {

@@ -76,7 +76,7 @@ impl PicksByKeys {
     }
 
     /// Bytes of the keys, by a few of them.
-    pub fn held_bytes(&self) -> usize {
+    pub fn heap_bytes(&self) -> usize {
         match self {
             PicksByKeys::Number(picks, _) => picks.keys().len() * KEY_BYTES,
             PicksByKeys::Bytes(picks, _) => {

@@ -142,7 +142,7 @@ impl Accumulator for GroupLists {
         Ok(())
     }
 
-    fn held_bytes(&self) -> usize {
+    fn heap_bytes(&self) -> usize {
         self.bytes
     }
 

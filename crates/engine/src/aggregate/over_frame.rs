@@ -363,9 +363,9 @@ impl FrameSlot {
 
     fn check_memory(&self, limit: usize) -> Result<()> {
         let needed = match self {
-            FrameSlot::Accumulator(accumulator) => accumulator.held_bytes(),
+            FrameSlot::Accumulator(accumulator) => accumulator.heap_bytes(),
             FrameSlot::Picked(_, _) => 0,
-            FrameSlot::PickedByKeys(picks, _) => picks.held_bytes(),
+            FrameSlot::PickedByKeys(picks, _) => picks.heap_bytes(),
         };
         if needed > limit { Err(Error::Memory { needed, limit }) } else { Ok(()) }
     }

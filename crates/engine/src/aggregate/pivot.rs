@@ -148,8 +148,8 @@ impl Accumulator for PivotCells {
         self.cells.update(arguments, RowCells::new(assigned, places, self.width)?.assigned())
     }
 
-    fn held_bytes(&self) -> usize {
-        self.cells.held_bytes() + self.groups * self.width * CELL_BYTES
+    fn heap_bytes(&self) -> usize {
+        self.cells.heap_bytes() + self.groups * self.width * CELL_BYTES
     }
 
     fn merge(&mut self, other: Box<dyn Accumulator>, groups: &[u32]) -> Result<()> {

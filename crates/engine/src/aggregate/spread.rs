@@ -130,7 +130,7 @@ impl<F: MedianFloat> Accumulator for Median<F> {
         Ok(())
     }
 
-    fn held_bytes(&self) -> usize {
+    fn heap_bytes(&self) -> usize {
         // A list that grows holds up to twice what is in it.
         2 * size_of::<F>() * self.values
     }

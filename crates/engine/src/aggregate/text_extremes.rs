@@ -155,7 +155,7 @@ impl Accumulator for TextExtreme {
         Ok(())
     }
 
-    fn held_bytes(&self) -> usize {
+    fn heap_bytes(&self) -> usize {
         self.bytes
     }
 

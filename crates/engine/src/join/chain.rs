@@ -173,7 +173,7 @@ impl<'a> RightTable<'a> {
             _ => true,
         });
         let mut chain =
-            SymbolChain { symbol: symbol.map(str::to_owned), links: Vec::new(), found: FoundByKeys::default() };
+            SymbolChain { symbol: symbol.map(str::to_owned), links: Vec::new(), found: MatchesByKeys::default() };
         if !is_selected {
             return Ok(chain);
         }
@@ -333,7 +333,7 @@ impl SymbolRows {
 pub(super) struct SymbolChain {
     symbol: Option<String>,
     links: Vec<SegmentLink>,
-    found: FoundByKeys,
+    found: MatchesByKeys,
 }
 
 /// What one segment has of a chain.
@@ -364,27 +364,27 @@ impl ChainSearch<'_, '_> {
 }
 
 /// A row that was found, with its time.
-type FoundRow = Option<(i64, u64)>;
+type MatchedRow = Option<(i64, u64)>;
 
 /// What searches found beyond the part in which they began, by the number of the further keys: each left row with these keys finds the same.
 #[derive(Default)]
-struct FoundByKeys {
+struct MatchesByKeys {
     /// The last match in the first parts, with how many parts were searched for it.
-    earlier: HashMap<u32, (usize, FoundRow)>,
+    earlier: HashMap<u32, (usize, MatchedRow)>,
     /// From which part on the first match is known, and that.
-    later: HashMap<u32, (usize, FoundRow)>,
+    later: HashMap<u32, (usize, MatchedRow)>,
 }
 
-impl FoundByKeys {
+impl MatchesByKeys {
     /// The last match among the first `parts` parts, if it is known.
-    fn before(&self, keys: u32, parts: usize) -> Option<FoundRow> {
+    fn before(&self, keys: u32, parts: usize) -> Option<MatchedRow> {
         let (parts_searched, found) = *self.earlier.get(&keys)?;
         // What some parts lack, fewer of them lack too.
         (parts_searched == parts || (parts_searched > parts && found.is_none())).then_some(found)
     }
 
     /// The first match from a part on, if it is known.
-    fn from(&self, keys: u32, part: usize) -> Option<FoundRow> {
+    fn from(&self, keys: u32, part: usize) -> Option<MatchedRow> {
         let (first_searched, found) = *self.later.get(&keys)?;
         (first_searched == part || (first_searched < part && found.is_none())).then_some(found)
     }

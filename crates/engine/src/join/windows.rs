@@ -333,7 +333,7 @@ impl<'a> WindowResults<'a> {
                 match slot {
                     WindowSlot::Accumulator(accumulator) => {
                         accumulator.update(&arguments, assigned)?;
-                        let (needed, limit) = (accumulator.held_bytes(), self.held_bytes_max);
+                        let (needed, limit) = (accumulator.heap_bytes(), self.held_bytes_max);
                         if needed > limit {
                             return Err(Error::Memory { needed, limit });
                         }

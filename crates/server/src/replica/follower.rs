@@ -129,7 +129,7 @@ impl FollowerIngest {
                 match leader.state(&asker) {
                     Err(Error::Fenced { .. } | Error::OtherLeader { .. }) | Ok(_) => {
                         tracing::info!(leader = leader.url(), "the leader before has heard of the promotion");
-                        if let Err(error) = capture.note_told() {
+                        if let Err(error) = capture.note_former_leader_informed() {
                             tracing::warn!(%error, "it is told once more after a start");
                         }
                         return;

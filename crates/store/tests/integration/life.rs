@@ -251,7 +251,7 @@ fn what_is_not_kept_is_refused_by_name() {
     model::load(&database, &rows, LoadOptions::default()).unwrap();
     let table = database.table("trade").unwrap();
     table.delete(smaller(300)).unwrap();
-    assert_eq!(table.stored().unwrap().kept_files().count(), 0);
+    assert_eq!(table.stored().unwrap().undo_files().count(), 0);
     let refused = table.undo(2).unwrap_err().to_string();
     assert!(refused.contains("commit 2") && refused.contains("are gone"), "{refused}");
     let refused = table.at_commit(1).unwrap_err().to_string();

@@ -228,7 +228,7 @@ pub(crate) fn expected_paths(storage: &FaultStorage) -> Vec<String> {
         let snapshot = database.table(&table).unwrap().snapshot().unwrap();
         let folder = snapshot.folder();
         let segments = snapshot.partitions().iter().flat_map(|partition| partition.segments.iter());
-        for entry in segments.map(|segment| segment.entry()).chain(snapshot.kept_files()) {
+        for entry in segments.map(|segment| segment.entry()).chain(snapshot.undo_files()) {
             paths.extend(entry.object.is_none().then(|| format!("{folder}/{}", entry.path)));
             paths.push(format!("{folder}/{}", entry.index_path()));
         }

@@ -69,7 +69,7 @@ fn tiers(table: &Table) -> Vec<Tier> {
 fn named(database: &Database) -> Vec<String> {
     let snapshot = database.table("trade").unwrap().stored().unwrap();
     let now = snapshot.partitions().iter().flat_map(|p| p.segments.iter().map(|s| s.entry().clone()));
-    let mut keys: Vec<String> = now.chain(snapshot.kept_files().cloned()).filter_map(|entry| entry.object).collect();
+    let mut keys: Vec<String> = now.chain(snapshot.undo_files().cloned()).filter_map(|entry| entry.object).collect();
     keys.sort();
     keys.dedup();
     keys

@@ -168,9 +168,9 @@ enum AggregateSlot {
 
 impl AggregateSlot {
     /// Bytes that are held beside a few words for each group.
-    fn held_bytes(&self) -> usize {
+    fn heap_bytes(&self) -> usize {
         match self {
-            AggregateSlot::Accumulator(accumulator) => accumulator.held_bytes(),
+            AggregateSlot::Accumulator(accumulator) => accumulator.heap_bytes(),
             AggregateSlot::Picks(_) => 0,
         }
     }
@@ -339,7 +339,7 @@ impl<'a> TableGroups<'a> {
     fn check_memory(&self) -> Result<()> {
         // A group's words, its place in the table, and about three words for each aggregate.
         let width = 8 * self.words.len() + 16 + 24 * self.slots.len();
-        let needed = width * self.groups.len() + self.slots.iter().map(AggregateSlot::held_bytes).sum::<usize>();
+        let needed = width * self.groups.len() + self.slots.iter().map(AggregateSlot::heap_bytes).sum::<usize>();
         let limit = self.memory_limit();
         if needed > limit { Err(Error::Memory { needed, limit }) } else { Ok(()) }
     }
@@ -435,7 +435,7 @@ impl<'a> TableGroups<'a> {
 /// Threads that merge or finish some slots. First and last read a row of each group, which misses the cache; values that groups hold, such as
 /// distinct ones, are processed one by one.
 fn threads_over(slots: &[AggregateSlot], groups: usize, threads: usize) -> usize {
-    let slot_bytes = slots.iter().map(AggregateSlot::held_bytes).sum::<usize>();
+    let slot_bytes = slots.iter().map(AggregateSlot::heap_bytes).sum::<usize>();
     if slot_bytes >= HELD_BYTES_OF_THREADS { threads } else { parallel::threads_for(groups * slots.len(), 0, threads) }
 }
 

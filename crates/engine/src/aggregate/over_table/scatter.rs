@@ -18,7 +18,7 @@ use splay_store::canonical;
 use super::blocks::starts_of;
 use super::columns::BlockColumns;
 use super::key_layout::{KeyLayout, bits_of};
-use super::scattered_rows::{DealtBlock, PartState, put_together};
+use super::scattered_rows::{PartState, PartitionedBlock, put_together};
 use super::{EmptyColumns, TableAggregate, TableGroups, same_arguments, same_filters};
 use crate::aggregate::Key;
 use crate::error::{Error, Result};
@@ -100,7 +100,7 @@ pub(super) fn scattered(aggregation: &TableAggregate<'_>, covers: Vec<Cover>) ->
             first_cover += covers.len();
         }
         let dealt = parallel::each(round.len(), threads, |task| dealing.task(&round[task], begins[task], &columns))?;
-        let dealt: Vec<DealtBlock> = dealt.into_iter().flatten().collect();
+        let dealt: Vec<PartitionedBlock> = dealt.into_iter().flatten().collect();
         parts = parallel::each_of(parts.into_iter().enumerate(), threads, |(number, mut part)| {
             part.expect_rows(dealt.iter().map(|block| block.rows_of(number)).sum());
             for block in &dealt {
@@ -148,7 +148,7 @@ impl ScatterPlan<'_> {
         covers: &[Cover],
         first_cover: usize,
         columns: &[(usize, crate::table::PrefetchPart)],
-    ) -> Result<Vec<DealtBlock>> {
+    ) -> Result<Vec<PartitionedBlock>> {
         let (snapshot, uncounted) = (self.aggregation.snapshot, Reads::default());
         let mut ahead = Prefetch::new(snapshot, covers, columns.to_vec(), &uncounted);
         let (mut conditions, mut dealt) = (BlockConditions::default(), Vec::new());
@@ -172,7 +172,7 @@ impl ScatterPlan<'_> {
         number: u32,
         block: &RowBlock,
         conditions: &mut BlockConditions<'s>,
-    ) -> Result<Option<DealtBlock>> {
+    ) -> Result<Option<PartitionedBlock>> {
         let (aggregation, constants) = (self.aggregation, self.aggregation.constants);
         let mut chunk = BlockColumns::new(columns, block);
         if let Some(predicate) = aggregation.predicate {
@@ -238,7 +238,7 @@ impl ScatterPlan<'_> {
             }
             false => Vec::new(),
         };
-        Ok(Some(DealtBlock { starts, words: ordered, hashes, texts, arguments, masks, positions, times }))
+        Ok(Some(PartitionedBlock { starts, words: ordered, hashes, texts, arguments, masks, positions, times }))
     }
 
     /// Adds a key to the words of rows; the values of a text, and their hashes, are what comes back.

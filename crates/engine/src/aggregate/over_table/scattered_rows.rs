@@ -28,7 +28,7 @@ const ROWS_OF_GROUP_MAX: usize = 16;
 const ROWS_OF_GROUP_EXPECTED: usize = 2;
 
 /// Rows of a block in the order of their parts.
-pub(super) struct DealtBlock {
+pub(super) struct PartitionedBlock {
     /// Where the rows of each part begin, and where those of the last end.
     pub starts: Vec<u32>,
     /// The words of the keys, those of texts left out, and the hashes of all.
@@ -46,7 +46,7 @@ pub(super) struct DealtBlock {
     pub times: Vec<i64>,
 }
 
-impl DealtBlock {
+impl PartitionedBlock {
     /// Rows of a part.
     pub fn rows_of(&self, part: usize) -> usize {
         (self.starts[part + 1] - self.starts[part]) as usize
@@ -89,7 +89,7 @@ impl PartState {
     /// Bytes that it takes, more or less.
     pub fn bytes(&self) -> usize {
         let width = 8 * self.groups.stride() + 24 + 24 * self.cells;
-        let slot_bytes = self.slots.iter().map(AggregateSlot::held_bytes).sum::<usize>();
+        let slot_bytes = self.slots.iter().map(AggregateSlot::heap_bytes).sum::<usize>();
         width * self.groups.len() + slot_bytes + self.texts.iter().map(Texts::bytes).sum::<usize>()
     }
 
@@ -99,7 +99,7 @@ impl PartState {
     }
 
     /// Takes in the rows of a block that are the part's.
-    pub fn take(&mut self, dealing: &ScatterPlan<'_>, block: &DealtBlock, part: usize) -> Result<()> {
+    pub fn take(&mut self, dealing: &ScatterPlan<'_>, block: &PartitionedBlock, part: usize) -> Result<()> {
         let (start, end) = (block.starts[part] as usize, block.starts[part + 1] as usize);
         if start == end {
             return Ok(());

@@ -31,7 +31,7 @@ struct Key {
 
 /// Decoded columns, up to a number of bytes.
 #[derive(Debug)]
-pub(crate) struct KeptColumns {
+pub(crate) struct ColumnCache {
     columns: Mutex<Columns>,
     bytes_max: usize,
 }
@@ -42,10 +42,10 @@ struct Columns {
     bytes: usize,
 }
 
-impl KeptColumns {
-    pub fn new(bytes_max: usize) -> KeptColumns {
+impl ColumnCache {
+    pub fn new(bytes_max: usize) -> ColumnCache {
         let columns = Mutex::new(Columns { by_key: LruCache::new(COLUMNS_MAX), bytes: 0 });
-        KeptColumns { columns, bytes_max }
+        ColumnCache { columns, bytes_max }
     }
 
     fn get(&self, key: &Key) -> Option<Vec<ArrayRef>> {
@@ -76,22 +76,22 @@ fn bytes_of(batches: &[ArrayRef]) -> usize {
     batches.iter().map(bytes).sum()
 }
 
-/// Files whose decoded columns are kept.
+/// Files whose decoded columns are cached.
 #[derive(Debug)]
-pub(crate) struct KeepingFiles {
+pub(crate) struct CachedFiles {
     files: Arc<dyn FilesInPlace>,
     path: Arc<str>,
-    kept: Arc<KeptColumns>,
+    cache: Arc<ColumnCache>,
     /// The state of each file when it was opened; `None` if it may be written again without another one.
     states: Vec<Option<FileState>>,
 }
 
-impl KeepingFiles {
+impl CachedFiles {
     /// Files that were just opened by a path or pattern.
-    pub fn new(files: Arc<dyn FilesInPlace>, path: &str, kept: Arc<KeptColumns>) -> KeepingFiles {
+    pub fn new(files: Arc<dyn FilesInPlace>, path: &str, cache: Arc<ColumnCache>) -> CachedFiles {
         let settled = |file| files.state(file).filter(FileState::is_settled);
         let states = (0..files.files()).map(settled).collect();
-        KeepingFiles { files, path: path.into(), kept, states }
+        CachedFiles { files, path: path.into(), cache, states }
     }
 
     fn key(&self, part: &FileSlice, column: usize) -> Option<Key> {
@@ -105,7 +105,7 @@ impl KeepingFiles {
     }
 }
 
-impl FilesInPlace for KeepingFiles {
+impl FilesInPlace for CachedFiles {
     fn schema(&self) -> &SchemaRef {
         self.files.schema()
     }
@@ -144,15 +144,15 @@ impl FilesInPlace for KeepingFiles {
         self.files.read(part, columns, batch_rows, sink)
     }
 
-    fn kept(&self, part: &FileSlice, column: usize) -> Option<Vec<ArrayRef>> {
-        self.kept.get(&self.key(part, column)?)
+    fn cached_column(&self, part: &FileSlice, column: usize) -> Option<Vec<ArrayRef>> {
+        self.cache.get(&self.key(part, column)?)
     }
 
-    fn keep(&self, part: &FileSlice, column: usize, batches: &[ArrayRef]) {
+    fn cache_column(&self, part: &FileSlice, column: usize, batches: &[ArrayRef]) {
         let Some(key) = self.key(part, column) else { return };
         // What was read between two looks at the same state is of that state.
         if self.files.state(part.file) == self.states[part.file] {
-            self.kept.put(key, batches);
+            self.cache.put(key, batches);
         }
     }
 }
