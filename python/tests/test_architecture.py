@@ -2,6 +2,8 @@
 
 import pathlib
 import re
+import tomllib
+from typing import Any
 
 import pytest
 
@@ -80,3 +82,33 @@ def test_cycles_of_modules_do_not_grow(crate):
     uses = uses_of(crate)
     cyclic = {module for module in uses if module in reachable(uses, module)}
     assert len(cyclic) <= IN_CYCLES[crate], f"modules of {crate} that use each other: {', '.join(sorted(cyclic))}"
+
+
+def inherited(name: str, of: Any, workspace: dict[str, Any]) -> Any:
+    """A dependency with what the workspace says of it."""
+    if not (isinstance(of, dict) and of.get("workspace")):
+        return of
+    shared = workspace.get(name, {})
+    return (shared if isinstance(shared, dict) else {}) | of
+
+
+def dependencies_of(manifest: dict[str, Any], workspace: dict[str, Any]) -> set[str]:
+    """The packages that a crate needs to be built, whatever it calls them, without those of optional features."""
+    tables = [manifest, *manifest.get("target", {}).values()]
+    named = [entry for table in tables for kind in ("dependencies", "build-dependencies") for entry in table.get(kind, {}).items()]
+    specified = [(name, inherited(name, of, workspace)) for name, of in named]
+    needed = [(name, of if isinstance(of, dict) else {}) for name, of in specified]
+    return {of.get("package", name) for name, of in needed if not of.get("optional")}
+
+
+@pytest.mark.parametrize("other", ["cluster", "feeds", "stores", "fuzz"])
+def test_lock_files_of_other_workspaces_have_the_dependencies_of_the_crates(other):
+    """Their builds are `--locked`: a new dependency of a crate that they use has to be in their lock files, too."""
+    shared = tomllib.loads((ROOT / "Cargo.toml").read_text(encoding="utf-8"))["workspace"]["dependencies"]
+    manifests = [tomllib.loads(path.read_text(encoding="utf-8")) for path in (ROOT / "crates").glob("*/Cargo.toml")]
+    needed = {manifest["package"]["name"]: dependencies_of(manifest, shared) for manifest in manifests}
+    packages = tomllib.loads((ROOT / other / "Cargo.lock").read_text(encoding="utf-8"))["package"]
+    locked = {package["name"]: {entry.split()[0] for entry in package.get("dependencies", [])} for package in packages}
+    used = needed.keys() & locked.keys()
+    assert used
+    assert {crate: needed[crate] - locked[crate] for crate in used if needed[crate] - locked[crate]} == {}
