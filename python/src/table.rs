@@ -192,10 +192,10 @@ impl PyTable {
     #[pyo3(signature = (name, r#type))]
     fn widen_column(&self, py: Python<'_>, name: &str, r#type: &str) -> Result<()> {
         let wider = column_type(r#type)?;
-        Ok(py.detach(|| -> Result<_> {
+        py.detach(|| -> Result<_> {
             splay_capture::settle(self.table.database())?;
             Ok(self.table.widen_column(name, wider)?)
-        })?)
+        })
     }
 
     /// Gives the table another name, and the table of that name.

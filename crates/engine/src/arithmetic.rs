@@ -152,7 +152,6 @@ impl Divisor {
     }
 
     #[inline(always)]
-    #[expect(clippy::cast_possible_truncation, reason = "the upper half of a product of 128 bits")]
     fn quotient_of_magnitude(self, number: u64) -> u64 {
         let upper = ((u128::from(self.reciprocal) * u128::from(number)) >> u64::BITS) as u64;
         (upper + ((number - upper) >> self.shifts.0)) >> self.shifts.1

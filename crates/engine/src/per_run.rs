@@ -77,7 +77,7 @@ impl<T: Send + Sync + 'static> PerRun<T> {
         // A release locks in the other order.
         drop(values);
         if is_first {
-            let cache: Arc<dyn Cache> = self.0.clone();
+            let cache = Arc::clone(&self.0) as Arc<dyn Cache>;
             CACHES.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::downgrade(&cache));
         }
         Ok(value)

@@ -75,7 +75,7 @@ impl ScalarUDFImpl for ParameterCall {
 
 /// The sides of a sum, or of a difference, with a call of [`SPAN`] around a parameter beside a time or a date.
 pub(super) fn with_spans(left: Expr, right: Expr, is_sum: bool, schema: &DFSchema) -> (Expr, Expr) {
-    let time = |expr: &Expr| expr.get_type(schema).ok().filter(|of| has_spans(of));
+    let time = |expr: &Expr| expr.get_type(schema).ok().filter(has_spans);
     match (left, right) {
         (left @ Expr::Placeholder(_), right @ Expr::Placeholder(_)) => (left, right),
         (left, Expr::Placeholder(parameter)) => match time(&left) {

@@ -127,7 +127,7 @@ fn client_verifier(authority: &Path) -> Result<Arc<dyn ClientCertVerifier>> {
     }
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build();
-    Ok(verifier.map_err(|error| fault(error.to_string()))?)
+    verifier.map_err(|error| fault(error.to_string()))
 }
 
 impl Certificate<'_> {

@@ -45,7 +45,7 @@ pub(crate) fn literal_text(expression: &Expr) -> Option<Cow<'_, str>> {
         Expr::Literal(ScalarValue::Float64(Some(value)), None) => value.is_finite().then(|| value.to_string().into()),
         Expr::Cast(Cast { expr, field }) if *field.data_type() == DataType::Float64 => match expr.as_ref() {
             Expr::Literal(ScalarValue::Utf8(Some(text)), None) => {
-                is_long(text.trim_start_matches('-')).then(|| Cow::Borrowed(text.as_str()))
+                is_long(text.trim_start_matches('-')).then_some(Cow::Borrowed(text.as_str()))
             }
             _ => None,
         },

@@ -333,7 +333,7 @@ impl PartitionStream for FileStream {
                         is_left = sent.is_err();
                         !is_left
                     })
-                    .map_err(|error| DataFusionError::External(error))?;
+                    .map_err(DataFusionError::External)?;
                 if is_left {
                     break;
                 }

@@ -12,7 +12,7 @@
 //! Tick plans follow the same rules (`tick/`).
 
 use std::fmt::{Display, Formatter};
-use std::hash::Hash;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use arrow::array::{Array, AsArray, BooleanArray, RecordBatch};
@@ -214,7 +214,7 @@ fn may_fail(expr: &PhysicalExprRef, schema: &Schema) -> bool {
 }
 
 /// Both conditions, of which the last is evaluated where the first isn't false.
-#[derive(Debug, Hash)]
+#[derive(Debug)]
 struct GuardedAnd {
     first: PhysicalExprRef,
     last: PhysicalExprRef,
@@ -227,6 +227,13 @@ impl PartialEq for GuardedAnd {
 }
 
 impl Eq for GuardedAnd {}
+
+impl Hash for GuardedAnd {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.first.hash(state);
+        self.last.hash(state);
+    }
+}
 
 impl Display for GuardedAnd {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
@@ -289,7 +296,7 @@ fn not_false(condition: &BooleanArray) -> Result<BooleanArray> {
 }
 
 /// A condition that is evaluated on all rows, or if that fails, on those for which no guard is false.
-#[derive(Debug, Hash)]
+#[derive(Debug)]
 struct RetriedCondition {
     condition: PhysicalExprRef,
     /// Conditions beside this one, which don't fail.
@@ -303,6 +310,13 @@ impl PartialEq for RetriedCondition {
 }
 
 impl Eq for RetriedCondition {}
+
+impl Hash for RetriedCondition {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.condition.hash(state);
+        self.guards.hash(state);
+    }
+}
 
 impl Display for RetriedCondition {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {

@@ -134,6 +134,7 @@ fn whole_numbers(expr: Expr, list: Vec<Expr>, negated: bool, of: &DataType) -> E
 }
 
 /// The whole number that a float is, if a type has it.
+#[expect(clippy::cast_possible_truncation, reason = "the value is whole, and within the type")]
 fn whole_number(value: f64, of: &DataType) -> Option<ScalarValue> {
     // Below the second power of two, since the largest numbers are no floats.
     let is_in = |low: f64, above: f64| value.trunc() == value && value >= low && value < above;

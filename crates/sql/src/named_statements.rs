@@ -79,7 +79,7 @@ impl NamedStatement {
     pub fn of(text: &str) -> Result<Option<NamedStatement>> {
         let start = statements::without_blanks(text);
         let is_first = |word: &&str| start.get(..word.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(word));
-        if start.len() > TEXT_BYTES_MAX || !FIRST_WORDS.iter().any(|word| is_first(&word)) {
+        if start.len() > TEXT_BYTES_MAX || !FIRST_WORDS.iter().any(is_first) {
             return Ok(None);
         }
         let Ok(tokens) = Tokenizer::new(&GenericDialect {}, start).with_unescape(false).tokenize() else {

@@ -33,7 +33,7 @@ pub(crate) fn is_volatile(plan: &LogicalPlan) -> Result<bool> {
 }
 
 /// Whether a step of a plan has one of these columns, by relation and name.
-pub(crate) fn has_column_of<'c>(plan: &LogicalPlan, columns: &mut dyn Iterator<Item = &'c Column>) -> Result<bool> {
+pub(crate) fn has_column_of(plan: &LogicalPlan, columns: &mut dyn Iterator<Item = &Column>) -> Result<bool> {
     let columns: Vec<&Column> = columns.collect();
     plan.exists(|step| Ok(columns.iter().any(|column| step.schema().has_column(column))))
 }

@@ -102,6 +102,7 @@ pub struct TokenArguments {
 }
 
 #[derive(Debug, Subcommand)]
+#[expect(clippy::large_enum_variant, reason = "a command is read once")]
 pub enum TickCommand {
     /// Show the state of a server, or of a database at rest
     Status(TickStatusArguments),

@@ -350,10 +350,10 @@ impl Connection {
 
     /// Keeps a statement of `PREPARE`.
     fn prepare(&mut self, statement: NamedStatement) -> Result<(), Refusal> {
-        if let NamedStatement::Prepare { name, .. } = &statement {
-            if self.named.has(name) || self.prepared.contains_key(name) {
-                return Err(Refusal::new("42P05", format!("prepared statement \"{name}\" already exists")));
-            }
+        if let NamedStatement::Prepare { name, .. } = &statement
+            && (self.named.has(name) || self.prepared.contains_key(name))
+        {
+            return Err(Refusal::new("42P05", format!("prepared statement \"{name}\" already exists")));
         }
         self.named.run(statement).map(drop).map_err(|error| Refusal::new("54000", error.to_string()))
     }

@@ -61,8 +61,8 @@ impl Connection {
     }
 
     async fn copy_in(&mut self, target: (String, Option<Vec<String>>), format: StreamFormat) -> StatementResult<()> {
-        let (_, statements) = match self.to_insert().await {
-            Ok(to_insert) => to_insert,
+        let (_, statements) = match self.ingest_and_statements().await {
+            Ok(ingest_and_statements) => ingest_and_statements,
             Err(refusal) => return Ok(Err(refusal)),
         };
         let (table, columns) = target.clone();
@@ -80,8 +80,8 @@ impl Connection {
             Err(refusal) => return Ok(Err(refusal)),
         };
         // Users and rights may have been changed while the rows came.
-        let (ingest, statements) = match self.to_insert().await {
-            Ok(to_insert) => to_insert,
+        let (ingest, statements) = match self.ingest_and_statements().await {
+            Ok(ingest_and_statements) => ingest_and_statements,
             Err(refusal) => return Ok(Err(refusal)),
         };
         let text = format!("COPY {} FROM STDIN", target.0);
@@ -117,7 +117,7 @@ impl Connection {
     }
 
     /// The sink of rows, and statements with the rights that the client has now.
-    async fn to_insert(&mut self) -> Result<(Arc<dyn Ingest>, Statements), Refusal> {
+    async fn ingest_and_statements(&mut self) -> Result<(Arc<dyn Ingest>, Statements), Refusal> {
         let ingest = self.ingest()?;
         Ok((ingest, self.statements().await?))
     }

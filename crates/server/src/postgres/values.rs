@@ -201,7 +201,7 @@ fn of_binary(at: usize, oid: u32, bytes: &[u8]) -> Result<ScalarValue, Refusal> 
 fn numeric(bytes: &[u8]) -> Option<String> {
     let words: Vec<u16> = bytes.chunks_exact(2).map(|pair| u16::from_be_bytes([pair[0], pair[1]])).collect();
     let [count, weight, sign, scale, groups @ ..] = words.as_slice() else { return None };
-    if usize::from(*count) != groups.len() || bytes.len() % 2 != 0 || *scale > 1000 || groups.len() > 100 {
+    if usize::from(*count) != groups.len() || !bytes.len().is_multiple_of(2) || *scale > 1000 || groups.len() > 100 {
         return None;
     }
     match sign {

@@ -46,6 +46,7 @@ pub(super) enum MatchingRows {
 }
 
 /// Values of rows.
+#[expect(clippy::large_enum_variant, reason = "a statement has one")]
 pub(super) enum Values {
     /// Values computed from each row alone.
     OfRows(RowExpressions),

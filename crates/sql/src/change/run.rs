@@ -364,6 +364,7 @@ fn update(
 }
 
 /// What `UPDATE` sets columns to.
+#[expect(clippy::large_enum_variant, reason = "a statement has one")]
 enum NewValues {
     OfRows(RowExpressions),
     ByQuery(Arc<QueryLookup>),

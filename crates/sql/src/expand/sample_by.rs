@@ -106,7 +106,7 @@ pub(super) fn write_out(select: &mut Select, relation: &Relation, state: &Sessio
             (None, other) => other.to_string().to_lowercase(),
         };
         let is_aggregated = any_expression(expression, |inner| is_aggregate_call(inner, state));
-        let others = columns_beside(expression, &is_time);
+        let others = columns_beside(expression, is_time);
         let reads_time = any_expression(expression, is_time);
         order_by_time(expression, &time, state);
         replace(expression, &is_time, &bucket, state);

@@ -60,7 +60,7 @@ pub(super) async fn planned(
         None => vec![lit(false)],
     };
     // The time has become a constant.
-    if conditions.iter().any(|condition| matches!(condition.exists(|inner| check(inner)), Ok(true) | Err(_))) {
+    if conditions.iter().any(|condition| matches!(condition.exists(check), Ok(true) | Err(_))) {
         return Err(unsupported("a time that isn't that of the statement"));
     }
     Ok(PlannedPolicy { conditions, is_of_the_clock })

@@ -386,7 +386,8 @@ fn name_no_function(column: &Expr, value: &mut Expr) {
     let is_function = ["typinput", "typoutput", "typreceive", "typsend"]
         .iter()
         .any(|name_of_column| name.value.eq_ignore_ascii_case(name_of_column));
-    let is_none = matches!(value, Expr::Value(value) if matches!(&value.value, Value::Number(digits, _) if digits.to_string() == "0"));
+    let is_none =
+        matches!(value, Expr::Value(value) if matches!(&value.value, Value::Number(digits, _) if *digits == "0"));
     if is_function && is_none {
         *value = Expr::Value(Value::SingleQuotedString("-".to_owned()).into());
     }

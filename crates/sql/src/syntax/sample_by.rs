@@ -211,7 +211,7 @@ fn quoted_text(tokens: &[Token], at: usize, what: &str) -> Result<(Option<String
 }
 
 /// Moves a `TIMESTAMP(column)` from the `FROM` before a position into the call there.
-fn designate(tokens: &mut Vec<Token>, at: usize) -> Result<()> {
+fn designate(tokens: &mut [Token], at: usize) -> Result<()> {
     let mut depth = 0usize;
     let mut named = None;
     for place in (0..at).rev() {

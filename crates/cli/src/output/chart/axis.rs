@@ -182,7 +182,7 @@ fn wall_nanoseconds(clock: NaiveDateTime) -> i128 {
 }
 
 /// The round time on the wall below one.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a part of a day, a year, a month")]
+#[expect(clippy::cast_possible_truncation, reason = "a part of a day, a year, a month")]
 fn floor(step: LabelStep, clock: NaiveDateTime) -> NaiveDateTime {
     let midnight = |date: NaiveDate| date.and_time(NaiveTime::MIN);
     match step {
