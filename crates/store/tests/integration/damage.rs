@@ -178,9 +178,9 @@ fn survives(storage: &FaultStorage, model: &Model, checked: bool) {
     for path in storage.paths().into_iter().filter(|path| path != "readers.lock" && !path.ends_with("CREATED")) {
         let length = storage.read(&path).unwrap().len();
         let mut rng = rng(length as u64);
-        let near_ends = (0..length).filter(|place| *place < 1024 || *place + 1024 >= length);
+        let near_ends = (0..length).filter(|place| *place < 2048 || *place + 2048 >= length);
         let mut places: BTreeSet<usize> = near_ends.collect();
-        places.extend((0..200).map(|_| rng.random_range(0..length)));
+        places.extend((0..300).map(|_| rng.random_range(0..length)));
         let (mut flips, mut cuts, mut unnoticed) = (0, 0, 0);
         let mut try_one = |damaged: FaultStorage, what: String| {
             let outcome = catch_unwind(AssertUnwindSafe(|| read_everything(&damaged, &expected, checked, &what)));
