@@ -1,5 +1,7 @@
 """How soon rows are seen, and what queries take meanwhile."""
 
+import itertools
+import multiprocessing
 import os
 import pathlib
 import re
@@ -160,3 +162,68 @@ def query_idle_and_busy(server, rows: int, seconds: float, rate: int = 200_000):
     busy = query(server, "queried", seconds)
     senders.wait()
     return idle, busy
+
+
+HEAVY = (
+    "select symbol, median(price), stddev(size), count(distinct size) from {table} group by symbol",
+    "select size % 1000 k, avg(price), max(size) from {table} group by k order by 2",
+    "select count(*) from (select row_number() over (order by price desc, size) n from {table}) where n % 2 = 0",
+    "select count(distinct price) from {table}",
+)
+"""Statements that take both processors for a tenth of a second each, over a million rows."""
+
+PAUSE = 0.01
+"""Seconds between messages beside such statements."""
+
+
+def beside_statements(server, rows: int, clients: int, seconds: float) -> tuple[tuple[float, float], tuple[float, float], float]:
+    """Milliseconds until ``MESSAGE_ROWS`` rows are on disk, median and 99th percentile: without statements, and while so many clients ask for the heavy ones without a pause; statements a second.
+
+    The clients are processes of their own, so that what is measured waits for the server and not for them.
+    """
+    senders = Senders(server.line, "asked", rows, 1)
+    senders.begin()
+    senders.wait()
+    until(server, "asked", senders.rows)
+    send = message(batch(0, MESSAGE_ROWS), "beside", "disk")
+    with connected(server.http) as connection:
+        idle = spaced(lambda: post(connection, send), seconds)
+        answered, ended = multiprocessing.Value("l", 0), multiprocessing.Event()
+        asking = [
+            multiprocessing.Process(target=ask_on, args=(server, "asked", first, answered, ended)) for first in range(clients)
+        ]
+        for client in asking:
+            client.start()
+        try:
+            # Until all of them are at work.
+            time.sleep(1)
+            before = answered.value
+            busy = spaced(lambda: post(connection, send), seconds)
+            rate = (answered.value - before) / seconds
+        finally:
+            ended.set()
+            for client in asking:
+                client.join()
+    return idle, busy, rate
+
+
+def ask_on(server, table: str, first: int, answered, ended) -> None:
+    """Asks for the heavy statements in turn until it is told to end."""
+    for statement in itertools.cycle(HEAVY[first % len(HEAVY) :] + HEAVY[: first % len(HEAVY)]):
+        if ended.is_set():
+            break
+        server.ask(statement.format(table=table))
+        with answered.get_lock():
+            answered.value += 1
+
+
+def spaced(send, seconds: float) -> tuple[float, float]:
+    """What calls take with a pause behind each, for so long: milliseconds, median and 99th percentile."""
+    times = []
+    ended = time.monotonic() + seconds
+    while time.monotonic() < ended:
+        begun = time.monotonic()
+        send()
+        times.append((time.monotonic() - begun) * 1000)
+        time.sleep(PAUSE)
+    return middle_and_last(times)

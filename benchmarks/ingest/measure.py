@@ -75,6 +75,7 @@ def figures(options: Options, folder: pathlib.Path) -> Iterator[Figure]:
         server.kill()
     yield from minutes(options, folder, rival)
     yield from undisturbed(options, folder)
+    yield from beside(options, folder)
     yield from newest(options, folder)
     yield from kept(options, folder)
 
@@ -175,6 +176,16 @@ def undisturbed(options: Options, folder: pathlib.Path) -> Iterator[Figure]:
     with started(options, folder / "queried_alone") as server:
         idle, busy = queries(options, server)
         yield Figure(f"a symbol's last 60 seconds by second, {alone}", f"idle {idle}; {busy}", "2 times")
+
+
+def beside(options: Options, folder: pathlib.Path) -> Iterator[Figure]:
+    """How soon rows are on disk while statements take all processors."""
+    with started(options, folder / "beside") as server:
+        clients = 4
+        idle, busy, rate = latency.beside_statements(server, options.rows // 4, clients, 4 * options.seconds)
+        what = f"50 rows every {latency.PAUSE * 1000:.0f} ms by HTTP until on disk, beside {clients} clients with heavy statements"
+        said = f"{milliseconds(busy)}, idle {milliseconds(idle)}: {busy[1] / idle[1]:.1f} times at P99; {rate:.1f} statements/s"
+        yield Figure(what, said, "2 times")
 
 
 def newest(options: Options, folder: pathlib.Path) -> Iterator[Figure]:

@@ -9,6 +9,8 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use splay_store::priority;
+
 use crate::append::{Ack, AckClass};
 use crate::dedupe::Deduplicator;
 use crate::disk::Disk;
@@ -64,6 +66,7 @@ struct DueAck {
 impl Tickerplant {
     /// Works until the queue is closed and empty.
     pub(crate) fn run(mut self) {
+        priority::capture();
         let mut sync_due: Option<Instant> = None;
         while let Some(group) = self.queue.take(GROUP_BYTES_MAX, self.until(sync_due)) {
             self.replicas.expire();

@@ -22,6 +22,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use splay_store::priority;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
@@ -88,6 +89,7 @@ pub(crate) async fn serve(listener: TcpListener, front: LineFront) {
             let thread = std::thread::Builder::new().name("splay-line".to_owned());
             let peer = Peer::current();
             let spawned = thread.spawn(move || {
+                priority::capture();
                 let _sender = sender;
                 serve_stream(front, client, stream, &peer);
             });

@@ -28,8 +28,8 @@ pub(crate) async fn refresh(
         if ingest.check_changes().is_err() {
             continue;
         }
-        let (session, stopped) = (session.clone(), stopped.clone());
-        let done = tokio::task::spawn_blocking(move || refresh_all(&session, &|| *stopped.borrow())).await;
+        let (of_refresh, stopped) = (session.clone(), stopped.clone());
+        let done = session.spawn_blocking(move || refresh_all(&of_refresh, &|| *stopped.borrow())).await;
         if let Err(error) = done {
             tracing::error!(%error, "materialized views are not refreshed any more");
             return;

@@ -274,7 +274,7 @@ impl Statements {
         let statement_bounds = bounds.clone();
         let deadline = start + bounds.time();
         let handle = Handle::current();
-        tokio::task::spawn_blocking(move || {
+        self.session.spawn_blocking(move || {
             let _counted = GaugeGuard::new(shared.metrics.statements_running.clone());
             tracing::debug!(way, statement = %splay_sql::without_secrets(&text), "statement");
             let metrics = Arc::clone(&shared.metrics);
@@ -344,7 +344,7 @@ impl Statements {
         let session = self.session.clone();
         let (sender, receiver) = oneshot::channel();
         let deadline = Instant::now() + bounds.time();
-        tokio::task::spawn_blocking(move || {
+        self.session.spawn_blocking(move || {
             let _place = place;
             let is_over = || sender.is_closed() || Instant::now() >= deadline;
             let done = act(&session, Stop::when(&is_over));

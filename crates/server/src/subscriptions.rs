@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use splay_store::priority;
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, watch};
 
@@ -173,6 +174,7 @@ impl Subscriptions {
         };
         let thread = std::thread::Builder::new().name("splay-subscription".to_owned());
         let spawned = thread.spawn(move || {
+            priority::work();
             let (_place, _counted) = (place, counted);
             let ended = run.run();
             begun.end_patiently(ended.as_ref().map_or_else(|problem| problem.code.as_str(), |()| "ok"), Some(run.rows));

@@ -23,6 +23,9 @@ use crate::memory::AnswerMemory;
 use crate::scan::TickScanExec;
 use crate::tick::{PartRan, TickPartExec};
 
+/// More threads than statements and their parts ever need.
+const BLOCKING_THREADS_MAX: usize = 1 << 15;
+
 /// The threads that statements run on.
 #[derive(Debug)]
 pub(crate) struct Threads {
@@ -37,7 +40,10 @@ impl Threads {
             .thread_name("splay-query")
             // Plans of deep expressions are walked recursively.
             .thread_stack_size(8 << 20)
+            // Whoever lets statements in bounds their number. A statement whose parts wait for the thread of another one might wait for ever.
+            .max_blocking_threads(BLOCKING_THREADS_MAX)
             .enable_time()
+            .on_thread_start(splay_store::priority::work)
             .build()
             .map_err(|error| Error::Internal { message: format!("start query threads: {error}") })?;
         Ok(Threads { runtime: Some(runtime) })
@@ -50,6 +56,17 @@ impl Threads {
         match &self.runtime {
             Some(runtime) => runtime.spawn(work),
             None => tokio::spawn(work),
+        }
+    }
+
+    /// Runs work that blocks on a thread of the same priority.
+    pub(crate) fn spawn_blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> tokio::task::JoinHandle<T> {
+        match &self.runtime {
+            Some(runtime) => runtime.spawn_blocking(work),
+            None => tokio::task::spawn_blocking(work),
         }
     }
 }

@@ -285,6 +285,14 @@ impl Session {
         &self.database
     }
 
+    /// Runs work of a statement that blocks, such as to run it and encode its answer, on a thread with the priority of statements.
+    pub fn spawn_blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> tokio::task::JoinHandle<T> {
+        self.threads.spawn_blocking(work)
+    }
+
     /// Bytes that statements hold, including those whose answers are being read.
     #[must_use]
     pub fn memory_reserved(&self) -> usize {

@@ -73,6 +73,7 @@ mod manifest;
 pub mod object;
 mod observer;
 mod partition;
+pub mod priority;
 mod publish;
 mod rename;
 mod replica;

@@ -5,6 +5,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
+use splay_store::priority;
 use splay_store::storage::Storage;
 
 use super::copy::CopyStep;
@@ -100,7 +101,13 @@ impl Follower {
             [("follow-journal", along_journal), ("follow-tables", along_tables)];
         for (name, work) in works {
             let (replica, shared) = (Arc::clone(&follower.replica), Arc::clone(&follower.shared));
-            let thread = std::thread::Builder::new().name(name.to_owned()).spawn(move || work(&replica, &shared));
+            let thread = std::thread::Builder::new().name(name.to_owned()).spawn(move || {
+                if name == "follow-journal" {
+                    // A leader's acknowledgements may wait for it.
+                    priority::capture();
+                }
+                work(&replica, &shared);
+            });
             let thread = thread.map_err(|error| Error::Failed { reason: format!("no thread for {name}: {error}") })?;
             follower.threads.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
         }

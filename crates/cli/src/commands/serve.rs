@@ -11,7 +11,7 @@ use splay_server::replica::{FollowerIngest, HttpLeader};
 use splay_server::settings::Settings;
 use splay_server::{CertificateReload, Server};
 use splay_store::storage::{LocalStorage, Storage};
-use splay_store::{Database, Secret};
+use splay_store::{Database, Secret, priority};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt;
@@ -43,7 +43,9 @@ pub fn run(arguments: &ServeArguments) -> Result<()> {
     let columns_max = capture.columns_max.min(settings.limits.columns_max);
     (capture.columns_max, settings.limits.columns_max) = (columns_max, columns_max);
     Server::check(&settings)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().thread_name("splay-network").build();
+    priority::favour_capture();
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    let runtime = runtime.enable_all().thread_name("splay-network").on_thread_start(priority::capture).build();
     let runtime = runtime.context("start network threads")?;
     // Before the journal is recovered, which may take minutes.
     let hangups = runtime.block_on(async { hangups() })?;
