@@ -10,7 +10,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, BooleanBufferBuilder, new_empty_array};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, BooleanBufferBuilder, Int32Array, new_empty_array};
 use arrow::buffer::{BooleanBuffer, NullBuffer};
 use arrow::compute::take;
 use arrow::datatypes::{DataType, Decimal128Type, Int32Type, IntervalUnit, TimeUnit};
@@ -89,7 +89,7 @@ impl ValueList {
     /// constants that their type can hold. `None` if the types don't allow it.
     pub(crate) fn contains_own(&self, values: &ArrayRef, constants: &[ArrayRef]) -> Result<Option<ArrayRef>> {
         let (list, own) = (self.values(constants), values.data_type());
-        if self.is_hint && list.len() > HINT_VALUES_MAX {
+        if self.is_hint && distinct_max(list) > HINT_VALUES_MAX {
             return Ok(Some(all(values.len())));
         }
         if list.is_empty() || own == list.data_type() {
@@ -112,7 +112,7 @@ impl ValueList {
         if !are_alike(values.data_type(), list.data_type()) {
             return Err(Error::Unsupported(format!("a {} in a list of {}", values.data_type(), list.data_type())));
         }
-        if self.is_hint && list.len() > HINT_VALUES_MAX {
+        if self.is_hint && distinct_max(list) > HINT_VALUES_MAX {
             return Ok(all(values.len()));
         }
         self.tested(self.tables.get(list, || ListTable::new(list))?.as_ref(), values)
@@ -133,6 +133,33 @@ impl ValueList {
         passed.fetch_add(contains.true_count(), Ordering::Relaxed);
         Ok(Arc::new(contains))
     }
+}
+
+/// Most values that a list can have which differ.
+fn distinct_max(list: &ArrayRef) -> usize {
+    list.as_any_dictionary_opt().map_or(list.len(), |coded| coded.values().len().saturating_add(1).min(list.len()))
+}
+
+/// The values of a list, and null if it has nulls. Of a dictionary each once, however often its code occurs.
+fn plain(list: &ArrayRef) -> Result<ArrayRef> {
+    let Some(coded) = list.as_dictionary_opt::<Int32Type>() else {
+        return Ok(match list.data_type() {
+            DataType::Dictionary(_, values) => arrow::compute::cast(list, values)?,
+            _ => Arc::clone(list),
+        });
+    };
+    let (keys, mut occurs) = (coded.keys(), vec![false; coded.values().len()]);
+    for row in 0..keys.len() {
+        if keys.is_valid(row)
+            && let Ok(code) = usize::try_from(keys.value(row))
+            && let Some(occurs) = occurs.get_mut(code)
+        {
+            *occurs = true;
+        }
+    }
+    let codes = (0i32..).zip(&occurs).filter(|(_, occurs)| **occurs).map(|(code, _)| Some(code));
+    let null = (keys.null_count() > 0).then_some(None);
+    Ok(take(coded.values(), &codes.chain(null).collect::<Int32Array>(), None)?)
 }
 
 fn all(rows: usize) -> ArrayRef {
@@ -188,14 +215,15 @@ fn bits(words: &[u64]) -> Option<Entries> {
 
 impl ListTable {
     fn new(list: &ArrayRef) -> Result<ListTable> {
-        let list = match list.data_type() {
-            DataType::Dictionary(_, values) => arrow::compute::cast(list, values)?,
-            _ => Arc::clone(list),
-        };
+        let list = plain(list)?;
         let entries = match list.data_type() {
             DataType::Utf8 => {
                 let texts = || list.as_string::<i32>().iter().flatten();
-                let others = texts().filter(|text| !text.is_empty()).map(Box::from).collect();
+                let mut others: HashSet<Box<str>> = HashSet::new();
+                for text in texts().filter(|text| !text.is_empty()) {
+                    // Allocates only for those that are new.
+                    others.get_or_insert_with(text, |text| Box::from(text));
+                }
                 Entries::Texts { has_empty: texts().any(str::is_empty), others }
             }
             DataType::Decimal128(_, _) => {
@@ -325,6 +353,37 @@ mod tests {
         assert_eq!(contained(Arc::clone(&coded), Arc::clone(&list)), expected);
         assert_eq!(contained(coded.slice(0, 2), Arc::clone(&list)), expected[..2]);
         assert_eq!(contained(Arc::new(texts.into_iter().collect::<StringArray>()), list), expected);
+    }
+
+    #[test]
+    fn a_dictionary_that_repeats_itself_is_a_list_of_what_occurs_in_it() {
+        let rows = [Some("a"), Some("b"), Some("a"), None, Some("c")].into_iter().cycle();
+        let many: DictionaryArray<Int32Type> = rows.take(3 * HINT_VALUES_MAX).collect();
+        let probes = [Some("a"), Some("c"), Some("d"), None];
+        let probes: ArrayRef = Arc::new(probes.into_iter().collect::<StringArray>());
+        let found = contained(Arc::clone(&probes), Arc::new(many.clone()));
+        assert_eq!(found, [Some(true), Some(true), None, None], "a null in the list");
+        // Its first two rows hold two of the three texts and no null.
+        let found = contained(Arc::clone(&probes), Arc::new(many.slice(0, 2)));
+        assert_eq!(found, [Some(true), Some(false), Some(false), None]);
+        let hint = ValueList::hint(0).contains(&probes, &[Arc::new(many.slice(0, 2))]).unwrap();
+        assert_eq!(hint.as_boolean().true_count(), 1);
+        let hint = ValueList::hint(0).contains(&probes, &[Arc::new(many)]).unwrap();
+        assert_eq!(hint.as_boolean().true_count(), 2, "three texts are few, in however many rows");
+    }
+
+    #[test]
+    fn texts_of_any_length_and_bytes_are_told_apart() {
+        let long = "x".repeat(200);
+        let listed = ["", "a", "aa", "ab", "ba", "é", "éa", "A", "!", long.as_str(), &long[..63], &long[..62]];
+        let others = ["b", "aaa", "\u{0}", "aé", "bb", "c", "@", &long[..61], &long[..64], &long[..199], "a "];
+        for count in 0..=listed.len() {
+            let list: ArrayRef = Arc::new(StringArray::from_iter_values(&listed[..count]));
+            let probes = listed.iter().chain(&others);
+            let expected: Vec<Option<bool>> = probes.clone().map(|text| Some(listed[..count].contains(text))).collect();
+            let probes: ArrayRef = Arc::new(StringArray::from_iter_values(probes));
+            assert_eq!(contained(probes, list), expected, "{count}");
+        }
     }
 
     #[test]
