@@ -15,7 +15,7 @@ use datafusion::logical_expr::utils::{
     check_all_columns_from_schema, conjunction, disjunction, split_binary, split_conjunction, split_conjunction_owned,
 };
 use datafusion::logical_expr::{BinaryExpr, Distinct, Expr, ExprSchemable, LogicalPlan, Operator};
-use splay_engine::{BinaryOp, Expr as TickExpr, KeyJoin, LookupTable, Plan, ValueList};
+use splay_engine::{BinaryOp, Expr as TickExpr, Key, KeyJoin, LookupTable, Plan, ValueList};
 
 use super::asof::as_text;
 use super::convert::{UnsupportedExpr, unknown};
@@ -358,7 +358,7 @@ impl Recogniser<'_> {
     /// The left rows with the columns that one key finds.
     fn by_key(&mut self, stage: Stage, looked_up: LookupSide, key: &TickExpr) -> Stage {
         let LookupSide { of_keys, columns: value_columns, is_inner } = looked_up;
-        let width = value_columns.len();
+        let (width, list) = (value_columns.len(), of_keys.first().copied());
         let table = Arc::new(LookupTable::new(of_keys, value_columns));
         // Columns that the statement doesn't use aren't looked up.
         self.lookups.push(Arc::clone(&table));
@@ -375,12 +375,40 @@ impl Recogniser<'_> {
             Stage::Frame(mut input) => {
                 let left_columns = input.width();
                 if is_inner {
+                    if let (TickExpr::Column(column), Some(list)) = (key, list) {
+                        self.narrow_rows_of_groups(&mut input, *column, list);
+                    }
                     input = filtered(input, looked_up(key, None));
                 }
                 let left_columns = (0..left_columns).map(TickExpr::Column);
                 let outputs = left_columns.chain((0..width).map(|column| looked_up(key, Some(column)))).collect();
                 Stage::Frame(Plan::Project { input: Box::new(input), outputs })
             }
+        }
+    }
+
+    /// Of groups of a table, if a column of the plan is one of their keys, only those whose key is in a list are needed: the others may miss rows, or
+    /// all of them. Keys that are computed would be so twice, and those of the time are answered by the table's order.
+    fn narrow_rows_of_groups(&self, plan: &mut Plan, column: usize, list: usize) {
+        match plan {
+            Plan::Project { input, outputs } => {
+                if let Some(TickExpr::Column(below)) = outputs.get(column) {
+                    self.narrow_rows_of_groups(input, *below, list);
+                }
+            }
+            Plan::Filter { input, .. } => self.narrow_rows_of_groups(input, column, list),
+            Plan::AggregateTable { scan, keys, key_types, .. } => {
+                let spec = self.spec(scan);
+                let key = match keys.get(column) {
+                    Some(Key::Value(TickExpr::Column(key))) if *key != spec.time_position() => Some(*key),
+                    Some(Key::Symbol) => spec.symbol.as_ref().and_then(|symbol| spec.position(symbol)),
+                    _ => None,
+                };
+                if let Some(key) = key.filter(|_| ValueList::takes(&key_types[column])) {
+                    self.require(scan, among(TickExpr::Column(key), list));
+                }
+            }
+            _ => {}
         }
     }
 

@@ -389,3 +389,44 @@ fn groups_that_rows_are_joined_with_are_those_of_their_keys() {
         assert!(read < LARGE as u64 / 2, "{text}: {read}");
     }
 }
+
+#[test]
+fn groups_joined_with_groups_are_made_of_rows_with_their_keys() {
+    let (_folder, database) = database();
+    let both = both(&database, 2);
+    let (of_large, of_small) = (
+        "(select {key}, count(*) as n, max(price) as most from large group by {key})",
+        "(select {key}, count(*) as n from small where few < 90 group by {key})",
+    );
+    // No row has a note of the last kind; the keys of a text, a number, a float and a symbol.
+    for (key, condition) in
+        [("note", "true"), ("id", "true"), ("price", "true"), ("sym", "b.n > 3"), ("note", "b.n < 0")]
+    {
+        let (large, small) = (of_large.replace("{key}", key), of_small.replace("{key}", key));
+        let text = format!(
+            "select a.{key}, a.n, a.most, b.n from {large} a join {small} b on a.{key} = b.{key} where {condition}"
+        );
+        assert_eq!(both.compare(&text), Ok(true), "{text}: {:?}", both.reason(&text));
+    }
+    let (large, small) = (of_large.replace("{key}", "note"), of_small.replace("{key}", "note"));
+    for text in [
+        format!("select a.note, a.n, b.n from {large} a join {small} b on a.note = b.note"),
+        format!(
+            "select a.note, a.n, b.n from (select * from {large} g where n > 3) a join {small} b on a.note = b.note"
+        ),
+    ] {
+        assert_eq!(both.compare(&text), Ok(true), "{text}");
+        let plan = both.reason(&text).unwrap();
+        let of_large = plan.split("To look up in").last().unwrap_or(&plan).to_owned();
+        assert!(of_large.contains("filter=evaluated"), "{plan}");
+    }
+    // A limit takes groups whose rows are needed, and an outer join keeps groups without a match.
+    for text in [
+        format!(
+            "select a.note, b.n from (select * from {large} g order by note limit 5) a join {small} b on a.note = b.note"
+        ),
+        format!("select a.note, a.n, b.n from {large} a left join {small} b on a.note = b.note"),
+    ] {
+        assert_eq!(both.compare(&text), Ok(true), "{text}");
+    }
+}
