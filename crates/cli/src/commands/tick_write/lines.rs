@@ -2,8 +2,12 @@
 
 use std::collections::VecDeque;
 
-/// Bytes of a line that are kept; of a longer one the beginning, so that it is refused and not mistaken for another.
-const LINE_BYTES_MAX: usize = (64 << 10) + 1;
+/// Bytes of a line that are kept, far above what a server takes by default; of a longer one the beginning, which a server refuses by its length or by
+/// [`CUT`].
+const LINE_BYTES_MAX: usize = 16 << 20;
+
+/// The last byte of a line that was cut. No server takes it, whatever its limit: it isn't UTF-8.
+const CUT: u8 = 0xff;
 
 /// Lines that go together.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,6 +66,11 @@ impl PendingLines {
     fn begin(&mut self, bytes: &[u8]) {
         let room = LINE_BYTES_MAX.saturating_sub(self.begun.len());
         self.begun.extend_from_slice(&bytes[..bytes.len().min(room)]);
+        if bytes.len() > room
+            && let Some(last) = self.begun.last_mut()
+        {
+            *last = CUT;
+        }
     }
 
     fn finish(&mut self) {
@@ -134,11 +143,17 @@ mod tests {
     #[test]
     fn a_line_without_end_takes_bounded_memory() {
         let mut lines = PendingLines::default();
-        for _ in 0..100 {
-            lines.push(&[b'x'; 10_000]);
+        let most = vec![b'x'; LINE_BYTES_MAX];
+        lines.push(&most);
+        lines.push(b"\n");
+        assert_eq!(lines.take(1).unwrap().bytes, [&most[..], b"\n"].concat(), "a line of the greatest length is whole");
+        for _ in 0..20 {
+            lines.push(&most[..1 << 20]);
         }
         lines.push(b"\nnext\n");
-        assert_eq!(lines.take(1).unwrap().bytes.len(), LINE_BYTES_MAX + 1);
-        assert_eq!(lines.take(1).unwrap(), Block { bytes: b"next\n".to_vec(), first_line: 2, lines: 1 });
+        let cut = lines.take(1).unwrap().bytes;
+        assert_eq!(cut.len(), LINE_BYTES_MAX + 1);
+        assert_eq!(cut[LINE_BYTES_MAX - 1], CUT, "no server takes it for a shorter line");
+        assert_eq!(lines.take(1).unwrap(), Block { bytes: b"next\n".to_vec(), first_line: 3, lines: 1 });
     }
 }
