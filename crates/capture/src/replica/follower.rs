@@ -101,13 +101,7 @@ impl Follower {
             [("follow-journal", along_journal), ("follow-tables", along_tables)];
         for (name, work) in works {
             let (replica, shared) = (Arc::clone(&follower.replica), Arc::clone(&follower.shared));
-            let thread = std::thread::Builder::new().name(name.to_owned()).spawn(move || {
-                if name == "follow-journal" {
-                    // A leader's acknowledgements may wait for it.
-                    priority::capture();
-                }
-                work(&replica, &shared);
-            });
+            let thread = std::thread::Builder::new().name(name.to_owned()).spawn(move || work(&replica, &shared));
             let thread = thread.map_err(|error| Error::Failed { reason: format!("no thread for {name}: {error}") })?;
             follower.threads.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
         }
@@ -220,6 +214,8 @@ impl FollowerShared {
 
 /// Follows the journal until it is stopped.
 fn along_journal(replica: &Replica, shared: &FollowerShared) {
+    // A leader's acknowledgements may wait for it.
+    priority::capture();
     let mut pause = RETRY_MIN;
     replica.set_runs(true);
     while !shared.state().is_stopped {
