@@ -28,7 +28,7 @@ pub(crate) fn load(
     progress: Option<&Py<PyAny>>,
 ) -> Result<(LoadReport, ImportReport)> {
     let files = splay_import::expand(patterns)?;
-    if options.dedupe.is_some() {
+    if options.dedupe.is_some() || options.replace != Replace::Nothing {
         splay_capture::settle(database)?;
     }
     let files = files_to_load(database, table, files, loaded)?;

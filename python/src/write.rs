@@ -7,7 +7,7 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3_arrow::input::AnyRecordBatch;
 use splay_import::{DateAndClock, SAMPLE_ROWS};
-use splay_store::{ColumnType, DATE_COLUMN, Database, Error, LoadOptions, LoadReport, TableSpec};
+use splay_store::{ColumnType, DATE_COLUMN, Database, Error, LoadOptions, LoadReport, Replace, TableSpec};
 
 use crate::columns::{self, NewTableOptions};
 use crate::error::{Failure, Result};
@@ -47,7 +47,7 @@ pub(crate) fn write(
     table_options: &NewTableOptions,
     options: LoadOptions,
 ) -> Result<LoadReport> {
-    if options.dedupe.is_some() {
+    if options.dedupe.is_some() || options.replace != Replace::Nothing {
         splay_capture::settle(database)?;
     }
     let Frame { spec, rows, positions } = fitting_table(database, table, rows, table_options)?;

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::near_names::names_instead;
 use crate::write_down_position::WriteDownPosition;
 
 /// Result of a store operation.
@@ -96,7 +97,7 @@ pub enum Error {
     /// An address stands where a folder has to. Nothing was read or made.
     #[error(
         "{address:?} is an address, and this takes a folder; a server is reached by its http:// or https:// address in `splay sql`, \
-         `splay shell`, `splay tick` and, in Python, `splay.connect`"
+         `splay shell`, `splay loads`, `splay undo`, `splay tick` and, in Python, `splay.connect`"
     )]
     NotAFolder {
         /// The address.
@@ -104,7 +105,7 @@ pub enum Error {
     },
 
     /// No such table.
-    #[error("no table {table:?}; this database has {}", list_or_none(existing))]
+    #[error("no table {table:?}; {}", names_instead(table, existing))]
     NoSuchTable {
         /// The name asked for.
         table: String,
@@ -217,7 +218,7 @@ pub enum Error {
     /// A server holds captured rows of the table that aren't in its files yet. Send the change to that server.
     #[error(
         "a server holds captured rows of table {table:?} that aren't in its files yet, and only that server can change them: send the \
-         statement to the server"
+         statement to the server, or stop it first"
     )]
     RowsElsewhere {
         /// The table.

@@ -35,7 +35,8 @@ pub(crate) struct Change {
     pub(crate) spec: Option<TableSpec>,
     pub(crate) add: Vec<FileEntry>,
     pub(crate) remove: Vec<String>,
-    pub(crate) sources: Vec<Source>,
+    /// Sources with the commits that loaded them; 0 is this one.
+    pub(crate) sources: Vec<(Source, u64)>,
     pub(crate) captured: Option<WriteDownPosition>,
     /// Kept files to remove, besides those whose retention has ended.
     pub(crate) forget: Vec<String>,
@@ -237,7 +238,7 @@ impl Writer {
             spec: change.spec,
             add: change.add,
             remove: change.remove,
-            sources: change.sources.into_iter().map(|source| (source, 0)).collect(),
+            sources: change.sources,
             captured,
             keep,
             forget,

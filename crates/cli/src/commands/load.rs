@@ -87,7 +87,7 @@ pub fn run(arguments: LoadArguments) -> Result<()> {
         return Ok(());
     }
     let Some(database) = database else { return Err(anyhow!("no database")) };
-    if options.dedupe.is_some() {
+    if options.dedupe.is_some() || replaces {
         changes::settle(&database)?;
     }
     let bar = progress::bytes(files.iter().map(|file| file.bytes).sum(), "loading");

@@ -7,6 +7,8 @@
 //! - The journal identifies tables by name. A table that takes over a name records that its files already have the
 //!   rows which earlier holders captured under it; otherwise a start would give it their rows.
 
+use std::collections::BTreeSet;
+
 use super::{Database, Table};
 use crate::error::{Error, Result};
 use crate::manifest::{self, Head, HeadFile};
@@ -199,6 +201,19 @@ impl Database {
             Some(place) => Ok(self.table_at(place)),
             None => Err(Error::NoSuchTable { table: name.to_owned(), existing: self.tables()? }),
         }
+    }
+
+    /// Tables that were dropped, each of which [`Database::dropped_table`] finds by its name, sorted by it. Not those whose name another table has now.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn dropped_tables(&self) -> Result<Vec<Table>> {
+        let folders = self.table_folders()?;
+        let (dropped, there): (Vec<_>, Vec<_>) = folders.iter().partition(|table| table.is_dropped());
+        let gone = dropped.iter().filter(|table| !there.iter().any(|other| other.is_called(table.name())));
+        let names: BTreeSet<String> = gone.map(|table| table.name().to_ascii_lowercase()).collect();
+        let places = names.iter().filter_map(|name| self.last_dropped(&folders, name));
+        Ok(places.map(|place| self.table_at(place)).collect())
     }
 
     /// The position up to which captured rows under a name are in the files of tables that lost the name, because they

@@ -147,7 +147,8 @@ impl Database {
     ///
     /// # Errors
     /// [`Error::Locked`] while another writer is at work; [`Error::Schema`] if `spec` doesn't fit the table; [`Error::Refused`] if it
-    /// keeps the rows of a materialized view; [`Error::Name`] for a new table with a name that can't be one.
+    /// keeps the rows of a materialized view; [`Error::Name`] for a new table with a name that can't be one; [`Error::RowsElsewhere`] if it replaces
+    /// rows, of which another process has some in memory or in its journal.
     pub fn load(&self, spec: &TableSpec, options: LoadOptions) -> Result<Load> {
         match refuse_quarantine_name("table", &spec.name) {
             Err(error) if !self.has_table(&spec.name)? => Err(error),
@@ -230,6 +231,9 @@ impl Load {
             failed: false,
         };
         load.options.dedupe.as_ref().map_or(Ok(()), |dedupe| load.check_dedupe(dedupe))?;
+        if load.options.replace != Replace::Nothing && load.writer.table().is_some() {
+            database.table(&load.spec.name)?.refuse_live()?;
+        }
         Ok(load)
     }
 
@@ -501,7 +505,7 @@ impl Load {
         }
         let mut partitions = std::mem::take(&mut self.partitions);
         let mut change = Change::new(self.operation);
-        change.sources = std::mem::take(&mut self.sources);
+        change.sources = std::mem::take(&mut self.sources).into_iter().map(|source| (source, 0)).collect();
         change.keep = self.keep;
         if self.writer.table().is_none_or(|state| state.spec != self.spec) {
             change.spec = Some(self.spec.clone());

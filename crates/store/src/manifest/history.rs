@@ -7,11 +7,11 @@
 //! - Each date records the last commit whose removed files are gone: states of the date from that commit on can be
 //!   read.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use serde::{Deserialize, Serialize};
 
-use super::format::{Commit, FileEntry, Operation};
+use super::format::{Commit, FileEntry, Operation, Source};
 use crate::error::{Error, Result};
 use crate::schema::TableSpec;
 use crate::write_down_position::WriteDownPosition;
@@ -59,6 +59,10 @@ pub(crate) struct CommitNote {
     /// By date: files that it added and files that it removed. Only of commits that can be undone.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) dates: BTreeMap<i32, (u32, u32)>,
+    /// Sources whose rows it took from the table, and those that it loaded again, with the commits that had loaded them. Only of commits that can be
+    /// undone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) unloaded: Vec<(Source, u64)>,
 }
 
 /// A file that the table no longer has, and that is kept.
@@ -78,8 +82,14 @@ impl History {
         History { since, ..History::default() }
     }
 
-    /// Notes a commit, with the files that it took from the table.
-    pub(crate) fn note(&mut self, commit: &Commit, removed: Vec<FileEntry>, was_dropped: bool) -> Result<(), String> {
+    /// Notes a commit, with the files and the sources that it took from the table.
+    pub(crate) fn note(
+        &mut self,
+        commit: &Commit,
+        removed: Vec<FileEntry>,
+        unloaded: Vec<(Source, u64)>,
+        was_dropped: bool,
+    ) -> Result<(), String> {
         let mut dates: BTreeMap<i32, (u32, u32)> = BTreeMap::new();
         commit.add.iter().for_each(|entry| dates.entry(entry.date).or_default().0 += 1);
         for entry in removed {
@@ -107,7 +117,8 @@ impl History {
         let (at, operation, rows, undoes) = (commit.at, commit.operation, commit.rows, commit.undoes);
         let duplicates = commit.duplicates;
         let last = dates.keys().next_back().copied();
-        self.commits.insert(commit.epoch, CommitNote { at, operation, rows, duplicates, undoes, dates });
+        let unloaded = if commit.keep { unloaded } else { Vec::new() };
+        self.commits.insert(commit.epoch, CommitNote { at, operation, rows, duplicates, undoes, dates, unloaded });
         let is_made_anew = was_dropped && commit.spec.is_some() && undoes.is_none();
         if is_made_anew {
             self.made = commit.epoch;
@@ -136,22 +147,25 @@ impl History {
         same.map(|(_, captured)| *captured).reduce(WriteDownPosition::max)
     }
 
-    /// The newest partition that the table's retention has removed since the table was created, without removals that
-    /// were undone.
-    fn find_expired(&self) -> Option<i32> {
-        let undoes =
-            |epoch: u64| self.commits.iter().filter(move |(_, note)| note.undoes == Some(epoch)).map(|(by, _)| *by);
-        let is_in_force = |epoch: u64| {
+    /// The commits by which the table's retention has removed rows since the table was created, without those that were undone.
+    pub(crate) fn expiries(&self) -> Vec<(u64, &CommitNote)> {
+        let undone: HashMap<u64, u64> =
+            self.commits.iter().filter_map(|(by, note)| Some((note.undoes?, *by))).collect();
+        let is_in_force = |(epoch, _): &(u64, &CommitNote)| {
             // Each undoes the one before.
-            let (mut epoch, mut in_force) = (epoch, true);
-            while let Some(by) = undoes(epoch).next_back() {
-                (epoch, in_force) = (by, !in_force);
+            let (mut epoch, mut in_force) = (*epoch, true);
+            while let Some(by) = undone.get(&epoch) {
+                (epoch, in_force) = (*by, !in_force);
             }
             in_force
         };
-        let of_table = self.commits.range(self.made..);
-        let expired = of_table.filter(|(epoch, note)| note.operation == Operation::Expire && is_in_force(**epoch));
-        expired.filter_map(|(_, note)| note.dates.keys().next_back().copied()).max()
+        let of_table = self.commits.range(self.made..).map(|(epoch, note)| (*epoch, note));
+        of_table.filter(|(_, note)| note.operation == Operation::Expire).filter(is_in_force).collect()
+    }
+
+    /// The newest partition that these commits removed.
+    fn find_expired(&self) -> Option<i32> {
+        self.expiries().into_iter().filter_map(|(_, note)| note.dates.keys().next_back().copied()).max()
     }
 
     /// The newest partition that the table's retention has removed.
@@ -169,7 +183,20 @@ impl History {
             short.commits.retain(|epoch, note| *epoch > last || !routine(note));
             short.since = short.since.max(last + 1);
         }
+        for (epoch, note) in &mut short.commits {
+            let is_gone =
+                |(date, (_, removed)): (&i32, &(u32, u32))| *removed > 0 && self.last_erasure(*date) >= *epoch;
+            if note.dates.iter().any(is_gone) {
+                // Without the files that it removed it can't be undone.
+                note.unloaded.clear();
+            }
+        }
         short
+    }
+
+    /// Sources that are on record for the undo of commits.
+    pub(crate) fn unloaded(&self) -> usize {
+        self.commits.values().map(|note| note.unloaded.len()).sum()
     }
 
     pub(crate) fn commits(&self) -> &BTreeMap<u64, CommitNote> {

@@ -62,18 +62,18 @@ impl TableState {
             };
             removed_files.push(entry);
         }
+        let mut unloaded: Vec<(Source, u64)> =
+            commit.unload.iter().filter_map(|digest| self.sources.remove(digest)).collect();
+        unloaded.extend(commit.sources.iter().filter_map(|(source, _)| self.sources.remove(&source.digest)));
         if let Some(history) = commit.history.take() {
             self.history = history;
         } else {
-            self.history.note(&commit, removed_files, self.dropped).map_err(inconsistent)?;
+            self.history.note(&commit, removed_files, unloaded, self.dropped).map_err(inconsistent)?;
         }
         if let Some(name) = former {
             self.history.note_name(name, self.captured);
         }
         self.dropped = commit.dropped || self.dropped && commit.spec.is_none();
-        for digest in &commit.unload {
-            self.sources.remove(digest);
-        }
         for entry in commit.add {
             if !is_segment_path(&entry.path) {
                 return Err(inconsistent(format!("the path {:?}", entry.path)));

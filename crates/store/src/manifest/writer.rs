@@ -69,8 +69,9 @@ pub(crate) fn commit(
 
 /// Estimated without serialising the state: a record of one file takes some 400 bytes.
 fn is_worth_replacing(length: u64, state: &TableState) -> bool {
-    let entries = state.files.len() + state.sources.len() + state.history.retired().len();
-    let snapshot = entries as u64 * 400 + state.history.commits().len() as u64 * 100 + 4096;
+    let history = &state.history;
+    let entries = state.files.len() + state.sources.len() + history.retired().len() + history.unloaded();
+    let snapshot = entries as u64 * 400 + history.commits().len() as u64 * 100 + 4096;
     length > 4 * snapshot
 }
 

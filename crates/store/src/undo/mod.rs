@@ -19,11 +19,11 @@ mod rows;
 
 use arrow::array::RecordBatch;
 
-use self::rows::{DateStates, UndoCounts, UndoRows, merge_sources};
+use self::rows::{DateStates, UndoCounts, UndoRows, UndoneRemoval, merge_sources};
 use crate::database::{Table, TableSnapshot};
 use crate::error::{Error, Result};
 use crate::load::{self, KeySet, LoadReport};
-use crate::manifest::{CommitNote, FileEntry, Operation, TableState, added_by};
+use crate::manifest::{CommitNote, FileEntry, Operation, Source, TableState, added_by};
 use crate::row_order::in_order;
 use crate::segment::Segment;
 use crate::tier::Tier;
@@ -82,6 +82,9 @@ pub(crate) fn why_not(state: &TableState, epoch: u64) -> Result<Option<String>> 
     if drops_columns {
         return columns::why_not(state, epoch);
     }
+    if let Some((source, by)) = loaded_again(state, epoch) {
+        return Ok(Some(format!("commit {by} has loaded {} again since: undo that one first", source.name)));
+    }
     for date in note.dates.keys() {
         if let Some(by) = replaced_since(state, epoch, *date) {
             return Ok(Some(format!("commit {by} has replaced rows of these dates since: undo that one first")));
@@ -98,9 +101,53 @@ pub(crate) fn why_not(state: &TableState, epoch: u64) -> Result<Option<String>> 
     Ok(None)
 }
 
+/// The sources that a commit loaded, or that came back by it, as far as their rows are there.
+fn loaded_by(state: &TableState, epoch: u64) -> impl Iterator<Item = &Source> {
+    let note = |epoch: u64| state.history.commits().get(&epoch);
+    let came_back = note(epoch).and_then(|by| note(by.undoes?)).map_or(&[][..], |undone| &undone.unloaded);
+    let is_of = move |(source, by): &&(Source, u64)| {
+        *by == epoch || came_back.iter().any(|(other, of)| other.digest == source.digest && of == by)
+    };
+    state.sources.values().filter(is_of).map(|(source, _)| source)
+}
+
+/// The sources that are on record again without a commit: those that it took from the table or loaded again, by the last load of each that is in
+/// effect then.
+fn sources_back(state: &TableState, epoch: u64) -> Vec<(Source, u64)> {
+    let unloaded = |epoch: u64| state.history.commits().get(&epoch).map_or(&[][..], |note| &note.unloaded);
+    let last_load = |(source, by): &(Source, u64)| {
+        let (mut source, mut by) = (source, *by);
+        while !is_in_effect_without(state, by, epoch) {
+            let mut earlier = unloaded(by).iter().filter(|(_, earlier)| *earlier < by);
+            (source, by) = earlier.find(|(other, _)| other.digest == source.digest).map(|(other, by)| (other, *by))?;
+        }
+        Some((source.clone(), by))
+    };
+    let goes = |digest: &str| loaded_by(state, epoch).any(|source| source.digest == digest);
+    let is_gone = |(source, _): &&(Source, u64)| !state.sources.contains_key(&source.digest) || goes(&source.digest);
+    unloaded(epoch).iter().filter(is_gone).filter_map(last_load).collect()
+}
+
+/// Whether a commit counts once another one is undone.
+fn is_in_effect_without(state: &TableState, commit: u64, epoch: u64) -> bool {
+    commit != epoch && undone_by(state, commit).is_none_or(|by| by == epoch || !is_in_effect_without(state, by, epoch))
+}
+
+/// A source that an undo took from the table, and that was loaded again since: its rows would be there twice.
+fn loaded_again(state: &TableState, epoch: u64) -> Option<(&Source, u64)> {
+    let note = state.history.commits().get(&epoch).filter(|note| note.operation == Operation::Undo)?;
+    let again = note.unloaded.iter().filter_map(|(source, _)| state.sources.get(&source.digest));
+    again.map(|(source, by)| (source, *by)).find(|(_, by)| *by > epoch)
+}
+
 /// Whether the change of a commit counts: it wasn't undone, or that was undone in its turn.
 fn is_in_effect(state: &TableState, epoch: u64) -> bool {
-    undone_by(state, epoch).is_none_or(|by| !is_in_effect(state, by))
+    is_in_effect_at(state, epoch, u64::MAX)
+}
+
+/// Whether it counted after a commit.
+fn is_in_effect_at(state: &TableState, epoch: u64, at: u64) -> bool {
+    undone_by(state, epoch).is_none_or(|by| by > at || !is_in_effect_at(state, by, at))
 }
 
 /// Later commits of some kind that are in effect.
@@ -140,7 +187,7 @@ fn undone_below(state: &TableState, epoch: u64, date: i32) -> Option<u64> {
 /// The commit that has undone another one.
 fn undone_by(state: &TableState, epoch: u64) -> Option<u64> {
     let undone = |(other, note): (&u64, &CommitNote)| (note.undoes == Some(epoch)).then_some(*other);
-    state.history.commits().range(epoch..).find_map(undone)
+    state.history.commits().range(epoch + 1..).find_map(undone)
 }
 
 /// The first commit after another that changed what a partition spans: files from before are of other partitions.
@@ -170,17 +217,39 @@ fn way_back(state: &TableState, epoch: u64, date: i32) -> Result<Option<Return>>
             continue;
         }
         is_changed = true;
-        // Rows that an undone commit removed are there again.
-        if !matches!(note.operation, Operation::Load | Operation::Capture) && is_in_effect(state, *number) {
-            let Some(files) = state.files_at(date, *number)? else { return Ok(None) };
-            removals.push(files);
+        if !is_addition(note.operation) && is_in_effect(state, *number) {
+            removals.push(*number);
         }
     }
     if !is_changed {
         return Ok(Some(Return::Restore(before)));
     }
     let now = state.files.values().filter(|entry| entry.date == date).cloned().collect();
-    Ok(Some(Return::Compare(DateStates { before, after, removals, now })))
+    let (mut of_removals, mut of_undone) = (Vec::new(), Vec::new());
+    for (number, note) in state.history.commits().range(epoch + 1..) {
+        // Rows that an undone commit removed are there again, but weren't when a later commit removed others.
+        let lacks_rows = |removal: &u64| removal > number && is_in_effect_at(state, *number, *removal);
+        if is_addition(note.operation) || is_in_effect(state, *number) || !has_changed(state, *number, date)? {
+            continue;
+        }
+        let later: Vec<usize> = (0..removals.len()).filter(|place| lacks_rows(&removals[*place])).collect();
+        if !later.is_empty() {
+            let (Some(had), Some(left)) = (state.files_at(date, number - 1)?, state.files_at(date, *number)?) else {
+                return Ok(None);
+            };
+            of_undone.push(UndoneRemoval { had, left, later });
+        }
+    }
+    for removal in &removals {
+        let Some(files) = state.files_at(date, *removal)? else { return Ok(None) };
+        of_removals.push(files);
+    }
+    Ok(Some(Return::Compare(DateStates { before, after, removals: of_removals, undone: of_undone, now })))
+}
+
+/// Whether commits of a kind only add rows, or leave them as they are.
+fn is_addition(operation: Operation) -> bool {
+    matches!(operation, Operation::Load | Operation::Capture | Operation::Compact)
 }
 
 /// Whether a commit added files to a date or removed some.
@@ -234,7 +303,8 @@ impl Table {
         let returning = columns::dropped_by(state, epoch);
         let is_changed = state.dropped || !returning.is_empty();
         change.spec = is_changed.then(|| columns::with(&state.spec, returning));
-        change.unload = state.sources.values().filter(|(_, by)| *by == epoch).map(|(s, _)| s.digest.clone()).collect();
+        change.unload = loaded_by(state, epoch).map(|source| source.digest.clone()).collect();
+        change.sources = sources_back(state, epoch);
         let mut counted = RowsUndone::default();
         for date in note.dates.keys() {
             match way_back(state, epoch, *date)? {
@@ -386,8 +456,10 @@ fn compare(writer: &Writer, date: i32, states: &DateStates<Vec<FileEntry>>, chan
     let segments =
         |entries: &Vec<FileEntry>| entries.iter().map(|entry| writer.segment(entry)).collect::<Vec<Segment>>();
     let removals: Vec<Vec<Segment>> = states.removals.iter().map(segments).collect();
+    let of_undone = |removal: &UndoneRemoval<_>| [segments(&removal.had), segments(&removal.left)];
+    let undone: Vec<[Vec<Segment>; 2]> = states.undone.iter().map(of_undone).collect();
     let [before, after, now] = [&states.before, &states.after, current].map(segments);
-    let all = [&before, &after, &now].into_iter().chain(&removals);
+    let all = [&before, &after, &now].into_iter().chain(&removals).chain(undone.iter().flatten());
     let widest = all.map(|segments| load::row_bytes(&spec, segments)).collect::<Result<Vec<_>>>()?;
     let row_bytes = widest.into_iter().max().unwrap_or(1);
     let tier = current.first().map_or(Tier::Mapped, |entry| entry.tier);
@@ -402,7 +474,14 @@ fn compare(writer: &Writer, date: i32, states: &DateStates<Vec<FileEntry>>, chan
     let counts = std::thread::scope(|scope| -> Result<UndoCounts> {
         let source = |state| merge_sources(scope, &spec, load::stored(&spec, state, load::chunk_rows(row_bytes)));
         let removals = removals.iter().map(|state| source(state)).collect();
-        let sources = DateStates { before: source(&before), after: source(&after), removals, now: source(&now) };
+        let undone = undone.iter().zip(&states.undone).map(|([had, left], removal)| UndoneRemoval {
+            had: source(had),
+            left: source(left),
+            later: removal.later.clone(),
+        });
+        let undone = undone.collect();
+        let sources =
+            DateStates { before: source(&before), after: source(&after), removals, undone, now: source(&now) };
         let mut undoing = UndoRows::new(&spec, sources)?;
         undoing.run(&mut |batch| {
             rows += batch.num_rows();

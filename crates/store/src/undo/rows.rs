@@ -5,7 +5,8 @@
 //! removed, those that it removed return to their old place, and all others stay.
 //!
 //! Equal rows can't be told apart by their bytes: a row of the commit may have been deleted, and an equal one loaded since, which stays. So the states
-//! after each later removal are read, too. Of the rows that the commit added there are at most as many left as the state with the fewest of them has.
+//! after each later removal are read, too. Of the rows that the commit added there are at most as many left as the state with the fewest of them has,
+//! and as many as removals before that state had taken which were undone since.
 //!
 //! Memory: a chunk of each state, and the rows of one symbol and time.
 
@@ -49,8 +50,26 @@ pub(super) struct DateStates<T> {
     pub(super) after: T,
     /// After each later commit that removed rows.
     pub(super) removals: Vec<T>,
+    /// Later removals that were undone since.
+    pub(super) undone: Vec<UndoneRemoval<T>>,
     /// At present.
     pub(super) now: T,
+}
+
+/// A commit that removed rows which are there again.
+pub(super) struct UndoneRemoval<T> {
+    /// The state before it.
+    pub(super) had: T,
+    /// The state after it.
+    pub(super) left: T,
+    /// Positions of the removals after which its rows were missing.
+    pub(super) later: Vec<usize>,
+}
+
+impl<T> UndoneRemoval<T> {
+    fn map<U>(self, mut of: impl FnMut(T) -> U) -> UndoneRemoval<U> {
+        UndoneRemoval { had: of(self.had), left: of(self.left), later: self.later }
+    }
 }
 
 /// Numbers of rows of an undo.
@@ -70,6 +89,7 @@ pub(super) struct UndoRows<'a> {
     before: DateVersion<'a>,
     after: DateVersion<'a>,
     removals: Vec<DateVersion<'a>>,
+    undone: Vec<UndoneRemoval<DateVersion<'a>>>,
     now: DateVersion<'a>,
     converter: RowConverter,
     pub(super) counts: UndoCounts,
@@ -100,7 +120,7 @@ pub(super) fn merge_sources<'scope, 'a: 'scope>(
 impl<'a> UndoRows<'a> {
     pub(super) fn new(spec: &'a TableSpec, sources: DateStates<RowSource<'a>>) -> Result<UndoRows<'a>> {
         let state = |source| DateVersion { source, batch: RecordBatch::new_empty(spec.arrow()), at: 0 };
-        let DateStates { before, after, removals, now } = sources;
+        let DateStates { before, after, removals, undone, now } = sources;
         let fields = spec.arrow().fields().iter().map(|field| SortField::new(field.data_type().clone())).collect();
         let converter = RowConverter::new(fields)?;
         Ok(UndoRows {
@@ -108,6 +128,7 @@ impl<'a> UndoRows<'a> {
             before: state(before),
             after: state(after),
             removals: removals.into_iter().map(state).collect(),
+            undone: undone.into_iter().map(|removal| removal.map(state)).collect(),
             now: state(now),
             converter,
             counts: UndoCounts::default(),
@@ -120,10 +141,15 @@ impl<'a> UndoRows<'a> {
         loop {
             let Some(least) = self.next_key()? else { break };
             let group = |state: &mut DateVersion| state.group(self.spec, &least, &self.converter);
+            let of_undone = |removal: &mut UndoneRemoval<DateVersion>| {
+                let (had, left) = (group(&mut removal.had)?, group(&mut removal.left)?);
+                Ok(UndoneRemoval { had, left, later: removal.later.clone() })
+            };
             let rows_at_time = DateStates {
                 before: group(&mut self.before)?,
                 after: group(&mut self.after)?,
                 removals: self.removals.iter_mut().map(group).collect::<Result<_>>()?,
+                undone: self.undone.iter_mut().map(of_undone).collect::<Result<_>>()?,
                 now: group(&mut self.now)?,
             };
             for part in self.of_group(&rows_at_time)? {
@@ -144,14 +170,16 @@ impl<'a> UndoRows<'a> {
 
     /// The least symbol and time that a state has next.
     fn next_key(&mut self) -> Result<Option<SymbolTime>> {
-        let states = [&mut self.before, &mut self.after, &mut self.now].into_iter().chain(&mut self.removals);
+        let undone = self.undone.iter_mut().flat_map(|removal| [&mut removal.had, &mut removal.left]);
+        let states =
+            [&mut self.before, &mut self.after, &mut self.now].into_iter().chain(&mut self.removals).chain(undone);
         let keys = states.map(|state| state.key(self.spec)).collect::<Result<Vec<_>>>()?;
         Ok(keys.into_iter().flatten().min())
     }
 
     /// The rows of one symbol and time: those that were there before in their old order, then those that came later.
     fn of_group(&mut self, rows: &DateStates<RowsAtTime>) -> Result<Vec<RecordBatch>> {
-        let DateStates { before, after, removals, now } = rows;
+        let DateStates { before, after, removals, undone, now } = rows;
         if before.bytes == after.bytes {
             return Ok(vec![now.rows.clone()]);
         }
@@ -168,8 +196,14 @@ impl<'a> UndoRows<'a> {
         self.counts.removed += total(&went);
         // Those that the commit added and that a later commit removed are missing, whatever came in their place.
         let all = total(&came);
-        for state in removals {
-            let left = row_counts(&state.bytes);
+        for (place, state) in removals.iter().enumerate() {
+            let mut left = row_counts(&state.bytes);
+            for removal in undone.iter().filter(|removal| removal.later.contains(&place)) {
+                let remained = row_counts(&removal.left.bytes);
+                for (row, had) in row_counts(&removal.had.bytes) {
+                    *left.entry(row).or_default() += had.saturating_sub(remained.get(row).copied().unwrap_or(0));
+                }
+            }
             came.iter_mut().for_each(|(row, count)| *count = (*count).min(left.get(row).copied().unwrap_or(0)));
         }
         let removed_since = all - total(&came);
