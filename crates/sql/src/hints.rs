@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use datafusion::common::utils::datafusion_strsim::levenshtein;
 use datafusion::execution::session_state::SessionState;
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
+use splay_store::nearest_name;
 
 use crate::error::Error;
 
@@ -244,9 +244,7 @@ fn nearest_function(name: &str, state: &SessionState) -> Option<String> {
     let scalar = state.scalar_functions().keys();
     let names = scalar.chain(state.aggregate_functions().keys()).chain(state.window_functions().keys());
     let names: BTreeSet<&String> = names.filter(|name| !name.starts_with("__")).collect();
-    let distances = names.into_iter().map(|other| (levenshtein(name, other), other));
-    let (distance, nearest) = distances.min_by_key(|(distance, _)| *distance)?;
-    (distance * 3 <= name.chars().count()).then(|| format!("Did you mean '{nearest}'?"))
+    nearest_name(name, names).map(|nearest| format!("Did you mean '{nearest}'?"))
 }
 
 /// The keyword that the word at which the parser stopped, or the one before it, may have been meant for.
@@ -257,23 +255,8 @@ fn nearest_keyword(text: &str, message: &str) -> Option<String> {
         Token::Word(word) if word.quote_style.is_none() && word.keyword == Keyword::NoKeyword => Some(&word.value),
         _ => None,
     });
-    let nearest = |word: &String| {
-        let word = word.to_uppercase();
-        let distances = KEYWORDS.iter().map(|keyword| (differences(&word, keyword), keyword));
-        let (distance, keyword) = distances.min_by_key(|(distance, _)| *distance)?;
-        (distance * 3 <= word.chars().count()).then(|| format!("Did you mean {keyword}?"))
-    };
-    words.into_iter().find_map(nearest)
-}
-
-/// Letters that differ; letters in another order are one difference.
-fn differences(word: &str, other: &str) -> usize {
-    let sorted = |text: &str| {
-        let mut letters: Vec<char> = text.chars().collect();
-        letters.sort_unstable();
-        letters
-    };
-    if sorted(word) == sorted(other) { 1 } else { levenshtein(word, other) }
+    let nearest = words.into_iter().find_map(|word| nearest_name(word, KEYWORDS));
+    nearest.map(|keyword| format!("Did you mean {keyword}?"))
 }
 
 /// The tokens of a text without white space; `None` if it can't be parted into tokens.

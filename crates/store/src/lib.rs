@@ -70,6 +70,7 @@ mod little_endian;
 mod load;
 mod maintain;
 mod manifest;
+mod near_names;
 pub mod object;
 mod observer;
 mod partition;
@@ -104,7 +105,7 @@ pub use advise::{Advice, AdviseSettings, ColumnAdvice, ColumnInTier, Goal, PartA
 pub use backup::{Backup, BackupFile, BackupReport, BackupWriter, RESTORE, TableCommit};
 pub use byte_size::ByteSize;
 pub use change::{CommitReport, ExpireReport, of_dates};
-pub use chrono_tz::Tz;
+pub use chrono_tz::{TZ_VARIANTS, Tz};
 pub use civil::CivilDate;
 pub use counted::{Counted, Thousands};
 pub use csv_rows::{csv_batch, csv_schema, write_csv_names, write_csv_rows};
@@ -119,6 +120,7 @@ pub use index::{BLOCK_ROWS, ColumnSummaries, SegmentIndex, Summary, ValueKind, s
 pub use load::{Load, LoadOptions, LoadReport, ObserveRows, OnConflict, Removal, Replace, ResolveConflicts};
 pub use maintain::{CompactOptions, CompactReport, Problem};
 pub use manifest::{FileEntry, Source};
+pub use near_names::{did_you_mean, names_instead, nearest_name};
 pub use object::ObjectSettings;
 pub use observer::Observer;
 pub use partition::{DayStart, Period, date, days};

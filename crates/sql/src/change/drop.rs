@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, StringArray};
 use splay_engine::Stop;
-use splay_store::{Database, Table, View, refuse_drop_of_read};
+use splay_store::{Database, Table, View, names_instead, refuse_drop_of_read};
 
 use super::{ChangeOutcome, table_to_change};
 use crate::error::{Error, Result, fault};
@@ -196,8 +196,7 @@ fn no_view<T>(database: &Database, is_materialized: bool, name: &str) -> Result<
     }
     let views = database.views()?;
     let names: Vec<&str> = views.iter().map(|view| view.name.as_str()).collect();
-    let there = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
-    fault(format!("no view {name:?}; this database has {there}"))
+    fault(format!("no view {name:?}; {}", names_instead(name, &names)))
 }
 
 /// Drops a view that no other one reads.

@@ -5,6 +5,7 @@ use std::sync::{Arc, PoisonError};
 use super::{Database, TableSnapshot};
 use crate::error::{Error, Result};
 use crate::folder_layout::{VIEWS_FILE, WRITER_LOCK};
+use crate::near_names::names_instead;
 use crate::schema::{refuse_quarantine_name, validate_name};
 use crate::storage::{self, LockMode};
 use crate::views::{View, ViewsFile, refuse_drop_of_read, refuse_rows_name, refuse_view_names};
@@ -96,8 +97,7 @@ impl Database {
                 views.iter().filter(|view| !view.name.eq_ignore_ascii_case(name)).cloned().collect();
             let Some(view) = views.iter_mut().find(|view| view.name.eq_ignore_ascii_case(name)) else {
                 let names: Vec<&str> = others.iter().map(|view| view.name.as_str()).collect();
-                let there = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
-                return refused(format!("no view {name:?}; this database has {there}"));
+                return refused(format!("no view {name:?}; {}", names_instead(name, &names)));
             };
             if view.materialized.is_some() {
                 return refused(format!(
