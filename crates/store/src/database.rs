@@ -833,6 +833,12 @@ impl TableSnapshot {
         self.commit.state.history.retired().values().map(|retired| &retired.entry)
     }
 
+    /// Whether the table's retention has removed rows since the table was created.
+    #[must_use]
+    pub fn has_expired(&self) -> bool {
+        self.commit.state.history.expired().is_some()
+    }
+
     /// The sources that were loaded, each with its commit.
     pub fn sources(&self) -> impl Iterator<Item = &(Source, u64)> {
         self.commit.state.sources.values()

@@ -1,12 +1,15 @@
 //! Stored rows of materialized views, and which of them are fresh, that is, equal to the result of the view's query
 //! now.
 //!
-//! - A view is stored in *parts*: runs of partitions of its table, which together cover all time. The query's rows
-//!   with times in a part depend only on the table's rows with times in the part.
+//! - A view is stored in *parts*, which together cover all time. The query's rows with times in a part depend only on
+//!   the table's rows with times in the part. A part begins with a bucket: the one in which a partition of the table
+//!   begins. Where buckets go across the ends of partitions, a part is made of rows of several partitions, and a
+//!   partition has rows of several parts.
 //! - The commit that stores a part's rows records a source: its name ends with the part's first date, its digest is
 //!   that of the query and of all inputs of the part in the table. A part without such a record, or with live rows,
 //!   is stale, whatever happened since and in whatever order.
-//! - Rows that the table's retention removes stay in the view.
+//! - A part of whose rows the table's retention has removed some stays as it was stored. The record says of which
+//!   commit of the table it was made.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::RangeInclusive;
@@ -36,29 +39,39 @@ pub struct ViewPartitions<'a> {
     source: &'a TableSnapshot,
     /// The other tables that the view's rows are computed from, and whether only their rows before a part's end count.
     others: Vec<(&'a TableSnapshot, bool)>,
-    /// Digests of the stored parts, by first date of the part.
-    digests: BTreeMap<i32, String>,
+    /// The stored parts, by the date that names them.
+    stored: BTreeMap<i32, StoredPart>,
     partitions: BTreeMap<i32, Option<&'a Partition>>,
+}
+
+/// What was recorded when a part's rows were stored.
+#[derive(Debug)]
+struct StoredPart {
+    digest: String,
+    /// The commit of the table that they were computed from; 0 where older releases stored them, which didn't record it.
+    commit: u64,
 }
 
 /// Rows of a view that are kept or computed together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ViewPart {
-    /// First dates of its partitions, in days since 1970-01-01.
+    /// First dates of the partitions that begin in its first bucket, in days since 1970-01-01. The first of them names the part.
     pub dates: Vec<i32>,
     /// Times of its rows, in nanoseconds since the epoch.
     pub times: RangeInclusive<i64>,
-    /// Rows of the table that it is made of.
+    /// Rows of the table's partitions that it is made of. A partition whose rows are of several parts counts in each.
     pub rows: u64,
     /// Whether the stored rows are those that the query would give now.
     pub is_fresh: bool,
-    /// Whether the stored rows stay as they are, because retention has removed the rows they were computed from.
+    /// Whether the stored rows stay as they are, because retention has removed rows that they were computed from.
     pub is_expired: bool,
     /// Whether some of its rows are in no file yet, so that its result can't be stored.
     pub is_live: bool,
-    /// Whether rows of some of its partitions are stored.
+    /// Whether rows are stored under some of its dates.
     is_recorded: bool,
     digest: String,
+    /// The table's commit.
+    commit: u64,
 }
 
 impl ViewPart {
@@ -78,11 +91,10 @@ impl<'a> ViewPartitions<'a> {
         stored: Option<&TableSnapshot>,
     ) -> ViewPartitions<'a> {
         let sources = stored.into_iter().flat_map(TableSnapshot::sources);
-        let digests: BTreeMap<i32, String> =
-            sources.filter_map(|(source, _)| Some((date_of(&source.name)?, source.digest.clone()))).collect();
-        let mut partitions: BTreeMap<i32, Option<&Partition>> = digests.keys().map(|date| (*date, None)).collect();
+        let stored: BTreeMap<i32, StoredPart> = sources.filter_map(|(source, _)| stored_part(source)).collect();
+        let mut partitions: BTreeMap<i32, Option<&Partition>> = stored.keys().map(|date| (*date, None)).collect();
         partitions.extend(source.partitions().iter().map(|partition| (partition.date, Some(partition))));
-        ViewPartitions { source, others, digests, partitions }
+        ViewPartitions { source, others, stored, partitions }
     }
 
     /// First date and first instant of each, in order; no instant where a clock that is put back passes it twice.
@@ -93,50 +105,121 @@ impl<'a> ViewPartitions<'a> {
         starts(self.source.spec(), self.partitions.keys().copied())
     }
 
-    /// The parts of a view. `begins` has the partitions at whose first instant a part may begin, with that instant. No
-    /// row of the query depends on rows of the table on the other side of this instant.
+    /// The parts of a view. `cuts` has for partitions an instant not after their first one at which a part may begin: no row of the query depends on
+    /// rows of the table on both sides of it.
     ///
     /// # Errors
     /// As [`ViewPartitions::starts`].
-    pub fn parts(&self, view: &View, begins: &HashMap<i32, i64>) -> Result<Vec<ViewPart>> {
-        let mut parts: Vec<ViewPart> = Vec::new();
+    pub fn parts(&self, view: &View, cuts: &HashMap<i32, i64>) -> Result<Vec<ViewPart>> {
         let mut others = OtherSources::of(self, view)?;
-        let expired = self.source.state().history.expired();
-        let mut runs: Vec<(i64, Vec<(i32, Option<&Partition>)>)> = Vec::new();
-        for (date, partition) in &self.partitions {
-            match (begins.get(date), runs.last_mut()) {
-                (None, Some((_, run))) => run.push((*date, *partition)),
-                (Some(start), Some(_)) => runs.push((*start, vec![(*date, *partition)])),
-                (_, None) => runs.push((i64::MIN, vec![(*date, *partition)])),
+        let removals = Removals::of(self.source)?;
+        let spec = self.source.spec();
+        let extents = self.partitions.keys().map(|date| extent(spec, *date)).collect::<Result<Vec<_>>>()?;
+        let mut runs: Vec<(i64, Vec<i32>)> = Vec::new();
+        for (date, extent) in self.partitions.keys().zip(&extents) {
+            match (cuts.get(date), runs.last_mut()) {
+                (Some(cut), Some((start, _))) if cut > start => runs.push((*cut, vec![*date])),
+                (_, Some((_, run))) => run.push(*date),
+                (cut, None) => runs.push((cut.copied().unwrap_or(*extent.start()), vec![*date])),
             }
         }
-        for (place, (start, run)) in runs.iter().enumerate() {
+        let (mut parts, mut passed, mut passed_dates) = (Vec::with_capacity(runs.len()), 0, 0);
+        for (place, (start, dates)) in runs.iter().enumerate() {
             let end = runs.get(place + 1).map_or(i64::MAX, |(next, _)| next.saturating_sub(1));
+            // The first part has all that is before, the others what begins in partitions before them, too.
+            let begin = if place == 0 { i64::MIN } else { *start };
+            passed += extents[passed..].iter().take_while(|extent| *extent.end() < begin).count();
+            let inputs = self.partitions.values().zip(&extents).skip(passed);
+            let inputs = inputs.take_while(|(_, extent)| *extent.start() <= end);
+            let inputs = inputs.filter(|(_, extent)| *extent.end() >= begin);
+            let inputs: Vec<(&Partition, &RangeInclusive<i64>)> =
+                inputs.filter_map(|(partition, extent)| Some(((*partition)?, extent))).collect();
             let mut hasher = others.before(end);
-            hasher.update(&run[0].0.to_le_bytes());
-            let partitions = || run.iter().filter_map(|(_, partition)| *partition);
-            partitions().for_each(|partition| add_files(&mut hasher, partition));
+            hasher.update(&dates[0].to_le_bytes());
+            for (partition, extent) in &inputs {
+                add_files(&mut hasher, partition);
+                // Of a partition whose rows are of several parts, the digest has which of them are of this one.
+                for (side, bound, own) in [(b'<', begin, extent.start()), (b'>', end, extent.end())] {
+                    if extent.contains(&bound) && bound != *own {
+                        hasher.update(&[side]);
+                        hasher.update(&bound.to_le_bytes());
+                    }
+                }
+            }
             let digest = hasher.finalize().to_hex().to_string();
-            let is_live = others.is_live || partitions().any(|partition| self.source.has_live(partition));
-            let stored_digest = self.digests.get(&run[0].0);
-            // A part is computed from all its partitions. If some of them still exist, it has expired only if its last date has.
-            let last = run[run.len() - 1].0;
-            let has_expired = expired.is_some_and(|expired| last <= expired) && stored_digest.is_some();
+            let is_live = others.is_live || inputs.iter().any(|(partition, _)| self.source.has_live(partition));
+            let mut of_dates = dates.iter().filter_map(|date| self.stored.get(date)).peekable();
+            let has_expired = match of_dates.peek() {
+                Some(_) => of_dates.any(|stored| removals.since(stored.commit, &(*start..=end))),
+                // Its first bucket may be stored with the part before, whose rows are gone.
+                None => self.stored.range(..dates[0]).next_back().is_some_and(|(_, stored)| {
+                    let before = extents[passed_dates].start().saturating_sub(1);
+                    *start <= before && removals.since(stored.commit, &(*start..=before))
+                }),
+            };
             let is_kept = !is_live
-                && stored_digest == Some(&digest)
-                && run[1..].iter().all(|(date, _)| !self.digests.contains_key(date));
+                && self.stored.get(&dates[0]).is_some_and(|stored| stored.digest == digest)
+                && dates[1..].iter().all(|date| !self.stored.contains_key(date));
             parts.push(ViewPart {
-                dates: run.iter().map(|(date, _)| *date).collect(),
-                times: *start..=end,
-                rows: partitions().map(Partition::rows).sum(),
+                is_recorded: dates.iter().any(|date| self.stored.contains_key(date)),
+                dates: dates.clone(),
+                times: begin..=end,
+                rows: inputs.iter().map(|(partition, _)| partition.rows()).sum(),
                 is_fresh: has_expired || is_kept,
                 is_expired: has_expired,
                 is_live,
-                is_recorded: run.iter().any(|(date, _)| self.digests.contains_key(date)),
                 digest,
+                commit: self.source.epoch(),
             });
+            passed_dates += dates.len();
         }
         Ok(parts)
+    }
+}
+
+/// The times that the rows of a partition may have. Those of neighbours overlap where a clock is put back between them.
+fn extent(spec: &TableSpec, date: i32) -> Result<RangeInclusive<i64>> {
+    let zone = spec.zone()?;
+    let start = |date: i32| start_of_date(zone, spec.day_start, date);
+    let next = spec.partition.last(date).saturating_add(1);
+    let begin = start(date).or_else(|| start(date - 1)).unwrap_or(i64::MIN);
+    let end = start(next).or_else(|| start(next + 1)).unwrap_or(i64::MAX);
+    Ok(begin..=end.saturating_sub(1))
+}
+
+/// The times of which a table's retention has removed rows.
+struct Removals {
+    /// Times of a partition, and the commit that removed it, by the first of the times.
+    removed: Vec<(RangeInclusive<i64>, u64)>,
+    /// The last instant of each of these and of those before it.
+    ends: Vec<i64>,
+}
+
+impl Removals {
+    fn of(source: &TableSnapshot) -> Result<Removals> {
+        let history = &source.state().history;
+        let mut removed = Vec::new();
+        for (commit, note) in history.expiries() {
+            let spec = history.spec_at(commit).unwrap_or(source.spec());
+            for date in note.dates.keys() {
+                removed.push((extent(spec, *date)?, commit));
+            }
+        }
+        removed.sort_by_key(|(times, _)| *times.start());
+        let end = |last: &mut i64, (times, _): &(RangeInclusive<i64>, u64)| {
+            *last = (*last).max(*times.end());
+            Some(*last)
+        };
+        let ends = removed.iter().scan(i64::MIN, end).collect();
+        Ok(Removals { removed, ends })
+    }
+
+    /// Whether rows of some times were removed after a commit.
+    fn since(&self, commit: u64, times: &RangeInclusive<i64>) -> bool {
+        let until = self.removed.partition_point(|(removed, _)| removed.start() <= times.end());
+        let within = self.removed[..until].iter().zip(&self.ends[..until]).rev();
+        let mut within = within.take_while(|(_, end)| *end >= times.start());
+        within.any(|((removed, by), _)| *by > commit && removed.end() >= times.start())
     }
 }
 
@@ -277,15 +360,15 @@ impl Database {
             return Ok(None);
         }
         let of_parts = |source: &Source| {
-            date_of(&source.name).is_some_and(|date| parts.iter().any(|part| part.dates.contains(&date)))
+            stored_part(source).is_some_and(|(date, _)| parts.iter().any(|part| part.dates.contains(&date)))
         };
         let sources = stored.into_iter().flat_map(TableSnapshot::sources);
         let unload = sources.filter(|(source, _)| of_parts(source)).map(|(source, _)| source.digest.clone()).collect();
         let has_rows = |part: &&ViewPart| part.rows > 0;
-        let record = |part: &ViewPart| Source {
-            name: format!("{} {}", view.materialized.as_deref().unwrap_or_default(), partition::date(part.dates[0])),
-            digest: part.digest.clone(),
-            rows: part.rows,
+        let table = view.materialized.as_deref().unwrap_or_default();
+        let record = |part: &ViewPart| {
+            let name = format!("{table}{COMMIT}{} {}", part.commit, partition::date(part.dates[0]));
+            Source { name, digest: part.digest.clone(), rows: part.rows }
         };
         let sources = parts.iter().filter(has_rows).map(record).collect();
         load.replace_sources(rows_of(spec, parts), unload, sources)?;
@@ -326,8 +409,12 @@ fn rows_of(spec: &TableSpec, parts: &[ViewPart]) -> Removal {
     })
 }
 
-/// The first date of the part that a source records.
-fn date_of(name: &str) -> Option<i32> {
-    let (_, date) = name.rsplit_once(' ')?;
-    date.parse().ok().map(partition::days)
+/// Stands in the name of a source before the table's commit.
+const COMMIT: &str = " at commit ";
+
+/// The part that a source records: `TABLE [at commit NUMBER] DATE`.
+fn stored_part(source: &Source) -> Option<(i32, StoredPart)> {
+    let (rest, date) = source.name.rsplit_once(' ')?;
+    let commit = rest.rsplit_once(COMMIT).and_then(|(_, commit)| commit.parse().ok()).unwrap_or(0);
+    Some((partition::days(date.parse().ok()?), StoredPart { digest: source.digest.clone(), commit }))
 }

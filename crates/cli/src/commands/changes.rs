@@ -96,7 +96,7 @@ pub fn loads(arguments: &LoadsArguments) -> Result<()> {
 /// The commits of a server's table, the newest first.
 fn served_commits(client: Client, table: &str) -> Result<Vec<ListedCommit>> {
     let statement = format!(
-        "SELECT commit, at, operation, added, removed, duplicates, first_date, last_date, files, undoes, cannot_undo \
+        "SELECT commit, at, operation, added, removed, duplicates, first_date, last_date, files, digests, undoes, cannot_undo \
          FROM information_schema.commits WHERE lower(table_name) = lower('{}') ORDER BY commit DESC",
         table.replace('\'', "''")
     );
@@ -108,7 +108,14 @@ fn served_commits(client: Client, table: &str) -> Result<Vec<ListedCommit>> {
             (Some(first), Some(last)) if first != last => format!("{first} to {last}"),
             (first, _) => first.unwrap_or_default(),
         };
-        let from = text("undoes").map(|undone| format!("commit {undone}")).or_else(|| text("files"));
+        let (names, digests) = (text("files").unwrap_or_default(), text("digests").unwrap_or_default());
+        let (names, digests): (Vec<&str>, Vec<&str>) = (names.split(", ").collect(), digests.split(", ").collect());
+        let files = match names.len() == digests.len() {
+            true => of_files(&names.iter().copied().zip(digests).collect::<Vec<_>>()),
+            // A name has a comma.
+            false => of_files(&[(&names.join(", "), "")]),
+        };
+        let from = text("undoes").map_or(files, |undone| format!("commit {undone}"));
         commits.push(ListedCommit {
             commit: text("commit").unwrap_or_default(),
             at: text("at").unwrap_or_default(),
@@ -117,7 +124,7 @@ fn served_commits(client: Client, table: &str) -> Result<Vec<ListedCommit>> {
             removed: number("removed"),
             duplicates: number("duplicates"),
             dates,
-            from: from.unwrap_or_default(),
+            from,
             cannot_undo: text("cannot_undo"),
         });
     }
@@ -139,22 +146,26 @@ fn of_rows(rows: u64) -> String {
     if rows == 0 { String::new() } else { Thousands(rows).to_string() }
 }
 
+/// Files by their names, with the first digits of their digests.
+fn of_files(files: &[(&str, &str)]) -> String {
+    let file = |(name, digest): &(&str, &str)| match digest.get(..8).unwrap_or(digest) {
+        "" => (*name).to_owned(),
+        digest => format!("{name} ({digest})"),
+    };
+    match files {
+        [first, others @ ..] if others.len() >= DATES_SHOWN => format!("{} and {} more", file(first), others.len()),
+        files => files.iter().map(file).collect::<Vec<_>>().join(", "),
+    }
+}
+
 fn stored_commit(commit: &CommitReport) -> ListedCommit {
     let mut dates: Vec<String> = commit.dates.iter().map(|date| splay_store::date(*date).to_string()).collect();
     if dates.len() > DATES_SHOWN {
         dates = vec![format!("{} to {}, {}", dates[0], dates[dates.len() - 1], Thousands(dates.len() as u64))];
     }
-    let mut from: Vec<String> = commit
-        .sources
-        .iter()
-        .map(|source| format!("{} ({})", source.name, &source.digest[..source.digest.len().min(8)]))
-        .collect();
-    if from.len() > DATES_SHOWN {
-        from = vec![format!("{} and {} more", from[0], from.len() - 1)];
-    }
-    if let Some(undoes) = commit.undoes {
-        from = vec![format!("commit {undoes}")];
-    }
+    let files: Vec<(&str, &str)> =
+        commit.sources.iter().map(|source| (source.name.as_str(), source.digest.as_str())).collect();
+    let from = commit.undoes.map_or_else(|| of_files(&files), |undone| format!("commit {undone}"));
     ListedCommit {
         commit: commit.commit.to_string(),
         at: DateTime::from_timestamp_nanos(commit.at).to_rfc3339_opts(SecondsFormat::Secs, true),
@@ -163,7 +174,7 @@ fn stored_commit(commit: &CommitReport) -> ListedCommit {
         removed: commit.removed,
         duplicates: commit.duplicates,
         dates: dates.join(", "),
-        from: from.join(", "),
+        from,
         cannot_undo: commit.cannot_undo.clone(),
     }
 }
@@ -178,9 +189,15 @@ pub fn undo(arguments: &UndoArguments) -> Result<()> {
         return Ok(());
     }
     let database = changeable(Path::new(&arguments.place.place))?;
-    let report = of_name(&database, &arguments.table)?.undo(arguments.commit)?;
+    let table = of_name(&database, &arguments.table)?;
+    let columns_before = if database.has_table(table.name())? { Some(columns(&table)?) } else { None };
+    let report = table.undo(arguments.commit)?;
     if report.partitions == 0 && report.rows + report.removed == 0 {
-        say!("commit {} undone by commit {}: the column that it dropped is back", arguments.commit, report.epoch)?;
+        let outcome = match columns_before {
+            None => "the table is back, which has no rows".to_owned(),
+            Some(before) => columns_back(&before, &columns(&table)?),
+        };
+        say!("commit {} undone by commit {}: {outcome}", arguments.commit, report.epoch)?;
         return Ok(());
     }
     say!(
@@ -192,6 +209,21 @@ pub fn undo(arguments: &UndoArguments) -> Result<()> {
         Counted(report.partitions as u64, "date")
     )?;
     Ok(())
+}
+
+/// Names of a table's columns.
+fn columns(table: &Table) -> Result<Vec<String>> {
+    Ok(table.snapshot()?.spec().columns.iter().map(|column| column.name.clone()).collect())
+}
+
+/// What an undo that changed no rows has brought back, by the columns before it and after it.
+fn columns_back(before: &[String], after: &[String]) -> String {
+    let returned: Vec<&str> = after.iter().filter(|name| !before.contains(name)).map(String::as_str).collect();
+    match returned.as_slice() {
+        [] => "no row came back, and none went".to_owned(),
+        [column] => format!("column {column} is back"),
+        columns => format!("columns {} are back", columns.join(", ")),
+    }
 }
 
 /// A remark on symbols that no row has.
@@ -209,7 +241,11 @@ pub fn delete(arguments: &DeleteArguments) -> Result<()> {
         let date = |text: &str| -> Result<chrono::NaiveDate> {
             text.trim().parse().with_context(|| format!("{text:?} is not a date such as 2019-10-07"))
         };
-        conditions.push(format!("date BETWEEN DATE '{}' AND DATE '{}'", date(first)?, date(last)?));
+        let (first, last) = (date(first)?, date(last)?);
+        if last < first {
+            bail!("--date {dates} ends before it begins: write {last}..{first}");
+        }
+        conditions.push(format!("date BETWEEN DATE '{first}' AND DATE '{last}'"));
     }
     if !arguments.symbols.is_empty() {
         let Some(symbol) = table.snapshot()?.spec().symbol.clone() else { bail!("the table has no symbol column") };
@@ -260,19 +296,26 @@ pub fn maintain(arguments: &MaintainArguments) -> Result<()> {
         None => database.tables()?,
     };
     // First: views keep what expires as it was when they were refreshed.
-    refresh_views(&database, arguments)?;
-    let mut refused = 0;
+    let views = refresh_views(&database, arguments)?;
+    let mut refused: u64 = 0;
     for name in names {
-        refused += usize::from(!maintain_table(&database.table(&name)?, arguments)?);
+        let table = database.table(&name)?;
+        let is_read = views.iter().any(|view| view.materialized.as_deref() == Some(table.name()));
+        refused += u64::from(!maintain_table(&table, arguments, !is_read)?);
     }
-    if refused > 0 {
-        bail!("not published: {}", Counted(refused as u64, "table"));
+    match (views.len() as u64, refused) {
+        (0, 0) => Ok(()),
+        (0, refused) => bail!("not published: {}", Counted(refused, "table")),
+        (views, 0) => bail!("not refreshed: {}", Counted(views, "view")),
+        (views, refused) => {
+            bail!("not refreshed: {}; not published: {}", Counted(views, "view"), Counted(refused, "table"))
+        }
     }
-    Ok(())
 }
 
-/// Keeps the rows of the materialized views whose tables have changed.
-fn refresh_views(database: &Database, arguments: &MaintainArguments) -> Result<()> {
+/// Keeps the rows of the materialized views whose tables have changed; gives those that can't be refreshed, and says why.
+fn refresh_views(database: &Database, arguments: &MaintainArguments) -> Result<Vec<View>> {
+    let mut failed = Vec::new();
     let views = database.views()?;
     let session = Session::new(database.clone(), SessionSettings::default())?;
     let is_of_table = |view: &&View| match (&view.materialized, &arguments.table) {
@@ -281,19 +324,27 @@ fn refresh_views(database: &Database, arguments: &MaintainArguments) -> Result<(
     };
     for view in views.iter().filter(is_of_table) {
         let name = &view.name;
-        if arguments.dry_run {
-            let (parts, rows) = session.refresh_due(name, Stop::NEVER)?;
-            say!("{name}: {} of {} would be refreshed", Counted(parts as u64, "part"), Counted(rows, "row"))?;
+        let refreshed = if arguments.dry_run {
+            session.refresh_due(name, Stop::NEVER).map(|(parts, rows)| {
+                format!("{} of {} would be refreshed", Counted(parts as u64, "part"), Counted(rows, "row"))
+            })
         } else {
-            let refreshed = session.refresh(name, Stop::NEVER)?;
-            say!("{name}: {} of {} refreshed", Counted(refreshed.written, "row"), Thousands(refreshed.read))?;
+            let refreshed = session.refresh(name, Stop::NEVER);
+            refreshed.map(|done| format!("{} of {} refreshed", Counted(done.written, "row"), Thousands(done.read)))
+        };
+        match refreshed {
+            Ok(done) => say!("{name}: {done}")?,
+            Err(error) => {
+                say!("{name}: not refreshed, so rows of its table aren't removed: {error}")?;
+                failed.push(view.clone());
+            }
         }
     }
-    Ok(())
+    Ok(failed)
 }
 
-/// Does the upkeep of a table, and says whether others see it if they are to.
-fn maintain_table(table: &Table, arguments: &MaintainArguments) -> Result<bool> {
+/// Does the upkeep of a table, and says whether others see it if they are to. What its retention removes goes only if it `may_expire`.
+fn maintain_table(table: &Table, arguments: &MaintainArguments, may_expire: bool) -> Result<bool> {
     for (date, tier) in table.stored()?.due_moves() {
         if arguments.dry_run {
             say!("{}: {} would move to {}", table.name(), splay_store::date(date), tier.name())?;
@@ -306,7 +357,7 @@ fn maintain_table(table: &Table, arguments: &MaintainArguments) -> Result<bool> 
     }
     let retention = table.stored()?.spec().retention;
     let would = if arguments.dry_run { "would go" } else { "went" };
-    if !retention.is_unbounded() {
+    if !retention.is_unbounded() && may_expire {
         let report = table.expire(retention, arguments.dry_run)?;
         let dates = match (report.dates.first(), report.dates.last()) {
             (Some(first), Some(last)) => format!("{} to {}", splay_store::date(*first), splay_store::date(*last)),

@@ -2,8 +2,8 @@
 //! split into parts.
 //!
 //! - The query's rows with times in a part depend only on the table's rows with times in the part, if at the part's
-//!   ends one `GROUP BY` value is unchanged: the time itself, or a function that rounds it down. So every node above
-//!   the table must work row by row, or group by such a value.
+//!   ends one `GROUP BY` value is unchanged: the time itself, or a function that rounds it down and never falls while
+//!   the time rises. So every node above the table must work row by row, or group by such a value.
 //! - A join whose left side contains the table works row by row too. The rows of a part then also depend on the
 //!   tables of the right side: on all their rows, or, for a backward as-of join, on those before the part's end.
 
@@ -36,6 +36,14 @@ const FILLS: [&str; 4] = ["time_bucket_gapfill", "__sample_fill", "locf", "inter
 
 /// Name of the time in expressions of it alone.
 const TIME: &str = "time";
+
+/// Times that buckets within buckets are rounded down.
+const ROUNDS_MAX: usize = 16;
+
+/// Instants from 2024-01-01 on, over five years, at which buckets are tried.
+const FIRST_SAMPLE: i64 = 1_704_067_200_000_000_000;
+const SAMPLE_STEP: i64 = 171_931 * 1_000_000_000;
+const SAMPLES: i64 = 1_000;
 
 /// Zone of stored times.
 const ZONE: &str = "UTC";
@@ -96,6 +104,7 @@ impl Definition {
             return refuse("none of its columns is the time or a bucket of it");
         };
         let mut groupings = walk.groupings;
+        let is_rounded = matches!(kinds[time], Kind::Floor(_));
         groupings.push(vec![kinds[time].clone()]);
         let schema = DFSchema::try_from(Schema::new(vec![Field::new(TIME, time_type(), false)]))?;
         let physical = |kind: Kind| match kind {
@@ -108,31 +117,69 @@ impl Definition {
             let floors = grouping.into_iter().map(physical).collect::<Result<Vec<_>>>()?;
             all.push(floors.into_iter().flatten().collect());
         }
-        Ok(Definition { table, table_time, others: walk.others, time, groupings: all })
+        let definition = Definition { table, table_time, others: walk.others, time, groupings: all };
+        match !is_rounded || definition.keeps_times()? {
+            true => Ok(definition),
+            false => {
+                refuse("its buckets are made of others that don't fit into them; keep those, and let a view group them")
+            }
+        }
     }
 
-    /// For each instant, whether rows can be parted there.
+    /// For each instant the last one, not after it, at which rows can be parted: where the bucket begins that it is in. `None` if there is no such
+    /// instant near.
     ///
     /// # Errors
     /// Those of the functions.
-    pub(crate) fn can_part(&self, instants: &[i64]) -> Result<Vec<bool>> {
-        let times: ArrayRef = Arc::new(TimestampNanosecondArray::from(instants.to_vec()).with_timezone(ZONE));
-        let schema = Arc::new(Schema::new(vec![Field::new(TIME, time_type(), false)]));
-        let rows = RecordBatch::try_new(schema, vec![times])?;
-        let mut can_part = vec![true; instants.len()];
-        for grouping in &self.groupings {
-            let mut stays = vec![false; instants.len()];
-            for floor in grouping {
-                let values = cast(&floor.evaluate(&rows)?.into_array(instants.len())?, &time_type())?;
-                let values = values.as_primitive::<TimestampNanosecondType>();
-                for (stays, (value, instant)) in stays.iter_mut().zip(values.iter().zip(instants)) {
-                    *stays |= value == Some(*instant);
+    pub(crate) fn cuts(&self, instants: &[i64]) -> Result<Vec<Option<i64>>> {
+        let mut cuts = instants.to_vec();
+        let mut is_settled = vec![true; instants.len()];
+        for _ in 0..ROUNDS_MAX {
+            let before = cuts.clone();
+            for grouping in &self.groupings {
+                for (cut, floor) in cuts.iter_mut().zip(last_of(grouping, &before)?) {
+                    *cut = (*cut).min(floor);
                 }
             }
-            can_part.iter_mut().zip(stays).for_each(|(can, stays)| *can &= stays);
+            is_settled = cuts.iter().zip(&before).map(|(cut, before)| cut == before).collect();
+            // Times without a bucket aren't rounded down again.
+            cuts.iter_mut().zip(&before).filter(|(cut, _)| **cut == i64::MIN).for_each(|(cut, before)| *cut = *before);
+            if is_settled.iter().all(|is_settled| *is_settled) {
+                break;
+            }
         }
-        Ok(can_part)
+        Ok(cuts.into_iter().zip(is_settled).map(|(cut, is_settled)| is_settled.then_some(cut)).collect())
     }
+
+    /// Whether rounding leaves the rows' times, which are rounded already, as they are. That of a month of weeks isn't: the week in which a month
+    /// begins may be one of the month before.
+    fn keeps_times(&self) -> Result<bool> {
+        let Some(grouping) = self.groupings.last() else { return Ok(true) };
+        let samples: Vec<i64> = (0..SAMPLES).map(|number| FIRST_SAMPLE + number * SAMPLE_STEP).collect();
+        let floors = last_of(grouping, &samples)?;
+        Ok(last_of(grouping, &floors)? == floors)
+    }
+}
+
+/// Times rounded down by each expression of a grouping, the latest of each; `i64::MIN` where none gives one.
+fn last_of(grouping: &[Arc<dyn PhysicalExpr>], instants: &[i64]) -> Result<Vec<i64>> {
+    let mut last = vec![i64::MIN; instants.len()];
+    for floor in grouping {
+        for (last, value) in last.iter_mut().zip(floors(floor.as_ref(), instants)?) {
+            *last = (*last).max(value);
+        }
+    }
+    Ok(last)
+}
+
+/// Times rounded down; `i64::MIN` where there is no such time.
+fn floors(floor: &dyn PhysicalExpr, instants: &[i64]) -> Result<Vec<i64>> {
+    let times: ArrayRef = Arc::new(TimestampNanosecondArray::from(instants.to_vec()).with_timezone(ZONE));
+    let schema = Arc::new(Schema::new(vec![Field::new(TIME, time_type(), false)]));
+    let rows = RecordBatch::try_new(schema, vec![times])?;
+    let values = cast(&floor.evaluate(&rows)?.into_array(instants.len())?, &time_type())?;
+    let values = values.as_primitive::<TimestampNanosecondType>();
+    Ok(values.iter().map(|value| value.unwrap_or(i64::MIN)).collect())
 }
 
 fn time_type() -> DataType {
@@ -249,7 +296,9 @@ impl DefinitionWalk {
     fn group(&mut self, kinds: Vec<Kind>) -> Result<()> {
         let kinds: Vec<Kind> = kinds.into_iter().filter(|kind| *kind != Kind::Other).collect();
         if kinds.is_empty() {
-            return refuse("a grouping of it has no bucket of the time");
+            return refuse(
+                "a grouping of it has no bucket of the time; keep totals or last values by day, and let a view group the days",
+            );
         }
         self.groupings.push(kinds);
         Ok(())

@@ -46,8 +46,8 @@ pub(crate) struct PlannedView {
     /// The tables that its rows follow from, the one that it goes through first.
     tables: Vec<TableSpec>,
     query: Query,
-    /// The instants at which dates begin and parts may.
-    begins: Mutex<HashMap<i32, Option<i64>>>,
+    /// For dates the instants at which parts may begin.
+    cuts: Mutex<HashMap<i32, Option<i64>>>,
     last: Mutex<Option<Arc<ViewState>>>,
     /// The view as groups, for statements that it may answer; determined at the first use.
     grouped: OnceLock<Option<GroupedView>>,
@@ -67,6 +67,8 @@ pub(crate) struct ViewState {
     pub(crate) fits: bool,
     /// Rows that are kept.
     stored_rows: u64,
+    /// Whether the view's own retention has removed some.
+    has_expired: bool,
 }
 
 /// Identifies a state of a view.
@@ -152,8 +154,8 @@ impl MaterializedViews {
     /// Keeps the plan of a view over tables as they are in snapshots.
     pub(crate) fn add(&self, view: &View, query: Query, snapshots: &Snapshots) -> Arc<PlannedView> {
         let tables = snapshots.tables.iter().map(|table| table.spec().clone()).collect();
-        let (begins, last, grouped) = (Mutex::default(), Mutex::default(), OnceLock::new());
-        let planned = Arc::new(PlannedView { view: view.clone(), tables, query, begins, last, grouped });
+        let (cuts, last, grouped) = (Mutex::default(), Mutex::default(), OnceLock::new());
+        let planned = Arc::new(PlannedView { view: view.clone(), tables, query, cuts, last, grouped });
         self.planned.lock().unwrap_or_else(PoisonError::into_inner).insert(view.name.clone(), Arc::clone(&planned));
         planned
     }
@@ -187,18 +189,16 @@ impl PlannedView {
         Ok(state)
     }
 
-    /// The dates at whose begin a part may begin, with that instant.
-    fn begins(&self, starts: Vec<(i32, Option<i64>)>) -> Result<HashMap<i32, i64>> {
-        let mut begins = self.begins.lock().unwrap_or_else(PoisonError::into_inner);
-        let new = starts.iter().filter(|(date, _)| !begins.contains_key(date));
+    /// The instants at which parts begin, of the dates that begin in their first buckets.
+    fn cuts(&self, starts: Vec<(i32, Option<i64>)>) -> Result<HashMap<i32, i64>> {
+        let mut cuts = self.cuts.lock().unwrap_or_else(PoisonError::into_inner);
+        let new = starts.iter().filter(|(date, _)| !cuts.contains_key(date));
         let new: Vec<(i32, i64)> = new.filter_map(|(date, start)| Some((*date, (*start)?))).collect();
         let instants: Vec<i64> = new.iter().map(|(_, start)| *start).collect();
-        let can_part = self.query.definition.can_part(&instants);
-        let can_part = can_part.map_err(|error| Error::from_datafusion(error, usize::MAX))?;
-        for ((date, start), can_part) in new.into_iter().zip(can_part) {
-            begins.insert(date, can_part.then_some(start));
-        }
-        Ok(starts.into_iter().filter_map(|(date, _)| Some((date, (*begins.get(&date)?)?))).collect())
+        let found = self.query.definition.cuts(&instants);
+        let found = found.map_err(|error| Error::from_datafusion(error, usize::MAX))?;
+        cuts.extend(new.into_iter().map(|(date, _)| date).zip(found));
+        Ok(starts.into_iter().filter_map(|(date, _)| Some((date, (*cuts.get(&date)?)?))).collect())
     }
 }
 
@@ -217,11 +217,12 @@ impl ViewState {
         let only_before = planned.query.definition.others.iter().map(|other| other.only_before);
         let others = others.iter().zip(only_before).collect();
         let cells = ViewPartitions::of(source, others, stored.as_ref().filter(|_| fits));
-        let parts = cells.parts(&planned.view, &planned.begins(cells.starts()?)?)?;
+        let parts = cells.parts(&planned.view, &planned.cuts(cells.starts()?)?)?;
         let stored_rows = stored.as_ref().map_or(0, TableSnapshot::rows);
+        let has_expired = stored.as_ref().is_some_and(TableSnapshot::has_expired);
         let stored = stored.map(|stored| stored.spec().clone());
         let text = text(planned, stored.as_ref().filter(|_| fits), &parts);
-        Ok(ViewState { key, text, parts, planned: Arc::clone(planned), stored, fits, stored_rows })
+        Ok(ViewState { key, text, parts, planned: Arc::clone(planned), stored, fits, stored_rows, has_expired })
     }
 
     /// The query of all its rows.
@@ -256,7 +257,8 @@ fn text(planned: &PlannedView, stored: Option<&TableSpec>, parts: &[ViewPart]) -
     let query = &planned.query;
     let (Some(stored), true) = (stored, parts.iter().any(|part| part.is_fresh)) else { return query.over(&[]) };
     let mut stale = runs(parts.iter().filter(|part| !part.is_fresh));
-    if stale.len() > RUNS_MAX {
+    // What lies between them can't be read from the table where retention has removed rows.
+    if stale.len() > RUNS_MAX && !parts.iter().any(|part| part.is_expired) {
         stale = vec![*stale[0].start()..=*stale[stale.len() - 1].end()];
     }
     let columns: Vec<String> = query.columns.iter().map(|column| quoted(&column.name)).collect();

@@ -137,7 +137,8 @@ fn spec(random: &mut ChaCha8Rng) -> TableSpec {
         ColumnSpec::new("size", ColumnType::Int64),
     ];
     let symbol = random.random_bool(0.8).then_some("sym");
-    let zone = ["UTC", "America/New_York", "Asia/Kathmandu"][random.random_range(0..3)];
+    // Havana puts its clocks back at midnight of the 3rd.
+    let zone = ["UTC", "America/New_York", "Asia/Kathmandu", "America/Havana"][random.random_range(0..4)];
     let spec = TableSpec::new("trade", columns, "time", symbol).with_time_zone(zone);
     let spec = spec.with_partition([Period::Day, Period::Day, Period::Day, Period::Month][random.random_range(0..4)]);
     if random.random_bool(0.2) { spec.with_day_start("17:00".parse().unwrap()) } else { spec }
@@ -468,6 +469,208 @@ fn views_keep_what_expires() {
     let rows = session.database().table("bars.rows").unwrap();
     rows.expire(retention, false).unwrap();
     assert_eq!(one(&session, "select count(distinct date_trunc('day', bar)) from bars"), "3");
+}
+
+/// Buckets that go across the ends of dates stay as they were when the first of their rows went, and others follow the table.
+#[test]
+fn buckets_across_dates_keep_what_expires() {
+    let (_folder, session) = session();
+    let buckets = [
+        "time_bucket('1 day', time, 'America/New_York')",
+        "time_bucket('1 hour', time, 'Asia/Kolkata')",
+        "time_bucket('7 minutes', time)",
+        "time_bucket('36 hours', time)",
+        "time_bucket('1 week', time)",
+        "date_trunc('month', time)",
+    ];
+    for (number, bucket) in buckets.iter().enumerate() {
+        let query = format!("select {bucket} as bar, sum(size) as volume, count(*) as trades from trade group by 1");
+        change(&session, &format!("create materialized view v{number} as {query}"));
+    }
+    let rows = |number: usize| {
+        let text = format!("select * from v{number} order by bar");
+        cells(&session.sql(&text, Parameters::None).unwrap().batches().unwrap())
+    };
+    let before: Vec<_> = (0..buckets.len()).map(rows).collect();
+    let table = session.database().table("trade").unwrap();
+    for days in [8, 3] {
+        table.expire(Retention { days: Some(days), bytes: None }, false).unwrap();
+        for refreshes in [false, true] {
+            for (number, before) in before.iter().enumerate() {
+                if refreshes {
+                    change(&session, &format!("refresh materialized view v{number}"));
+                }
+                assert_eq!(format!("{:?}", rows(number)), format!("{before:?}"), "{}, {days} days", buckets[number]);
+            }
+        }
+    }
+    // Only buckets all of whose rows are there follow.
+    change(&session, "insert into trade values ('2019-11-12 20:00', 'A', 1, 1000), ('2019-11-02 20:00', 'A', 1, 10)");
+    for number in 0..buckets.len() {
+        change(&session, &format!("refresh materialized view v{number}"));
+        let volume = |rows: &[Vec<Cell>]| rows.iter().map(|row| format!("{:?}", row[1])).collect::<Vec<_>>();
+        let (now, before) = (volume(&rows(number)), volume(&before[number]));
+        let changed = now.iter().filter(|volume| !before.contains(volume)).count();
+        // Rows of the month were removed, and a bar of seven minutes is new where none was.
+        assert_eq!(changed, usize::from(number != 5), "{}", buckets[number]);
+    }
+}
+
+/// Buckets with dates that have no rows at their beginning.
+#[test]
+fn weeks_of_few_dates_keep_what_expires() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = Database::create(folder.path().join("db")).unwrap();
+    let session = Session::new(database, splay_sql::SessionSettings::default()).unwrap();
+    change(&session, "create table t (time timestamp, n bigint) with (partition = 'day', retain_days = 30)");
+    change(&session, "insert into t values ('2024-03-30 23:30', 1), ('2024-03-31 00:30', 2), ('2024-10-27 00:30', 4)");
+    change(
+        &session,
+        "create materialized view wk as select time_bucket('1 week', time) as week, sum(n) as s from t group by 1",
+    );
+    let table = session.database().table("t").unwrap();
+    let expire = || drop(table.expire(table.stored().unwrap().spec().retention, false).unwrap());
+    let sums = || one(&session, "select array_agg(s order by week) from wk");
+    expire();
+    assert_eq!(sums(), "[3, 4]");
+    // A late row in a week that has gone, and another one in a week that there wasn't.
+    change(&session, "insert into t values ('2024-03-27 10:00', 100), ('2024-02-01 10:00', 8)");
+    for _ in 0..2 {
+        assert_eq!(sums(), "[8, 3, 4]");
+        change(&session, "refresh materialized view wk");
+    }
+    change(&session, "delete from t where date = '2024-10-27'");
+    for _ in 0..2 {
+        assert_eq!(sums(), "[8, 3]");
+        change(&session, "refresh materialized view wk");
+    }
+}
+
+/// A session over an empty table `t` of times and numbers, with a view of its sums by a bucket.
+fn summed(table: &str, bucket: &str) -> (tempfile::TempDir, Session) {
+    let folder = tempfile::tempdir().unwrap();
+    let database = Database::create(folder.path().join("db")).unwrap();
+    let session = Session::new(database, splay_sql::SessionSettings::default()).unwrap();
+    change(&session, &format!("create table t (time timestamp, n bigint) with ({table})"));
+    change(&session, &format!("create materialized view v as select {bucket} as bar, sum(n) as s from t group by 1"));
+    (folder, session)
+}
+
+fn expire(session: &Session, days: u32) {
+    let table = session.database().table("t").unwrap();
+    table.expire(Retention { days: Some(days), bytes: None }, false).unwrap();
+}
+
+fn sums(session: &Session) -> String {
+    one(session, "select array_agg(s order by bar) from v")
+}
+
+/// Rows that come late, are kept in the view and expire in their turn.
+#[test]
+fn late_rows_that_expire_stay_in_the_view() {
+    let (_folder, session) = summed("partition = 'day'", "time_bucket('1 day', time)");
+    change(&session, "insert into t values ('2024-03-01 10:00', 1), ('2024-04-10 10:00', 2)");
+    change(&session, "refresh materialized view v");
+    expire(&session, 30);
+    change(&session, "insert into t values ('2024-02-01 10:00', 4)");
+    change(&session, "refresh materialized view v");
+    expire(&session, 30);
+    for _ in 0..2 {
+        assert_eq!((one(&session, "select sum(n) from t"), sums(&session)), ("2".to_owned(), "[4, 1, 2]".to_owned()));
+        change(&session, "refresh materialized view v");
+    }
+}
+
+/// Removed dates freeze no bucket without rows of them: where a date's beginning is passed twice, and where partitions got longer since.
+#[test]
+fn buckets_without_removed_rows_go_on() {
+    let (_folder, session) =
+        summed("partition = 'day', time_zone = 'America/Havana'", "time_bucket('1 day', time, 'America/Havana')");
+    change(&session, "insert into t values ('2023-11-04 12:00', 1), ('2023-11-06 12:00', 4)");
+    change(&session, "refresh materialized view v");
+    expire(&session, 2);
+    change(&session, "insert into t values ('2023-11-06 13:00', 100)");
+    change(&session, "refresh materialized view v");
+    assert_eq!(sums(&session), "[1, 104]");
+
+    let (_folder, session) = summed("partition = 'day'", "time_bucket('1 day', time)");
+    change(&session, "insert into t values ('2024-03-28 12:00', 1), ('2024-03-31 12:00', 8)");
+    change(&session, "refresh materialized view v");
+    expire(&session, 2);
+    change(&session, "alter table t partition by month");
+    change(&session, "insert into t values ('2024-03-31 13:00', 100)");
+    assert_eq!(one(&session, "select max(s) from v"), "108");
+    change(&session, "refresh materialized view v");
+    assert_eq!(one(&session, "select max(s) from v"), "108");
+}
+
+/// A late row of a removed date that has the beginning of a bucket of its own before it, which is stored with other dates.
+#[test]
+fn late_rows_behind_removed_ones_leave_their_bucket() {
+    let (_folder, session) = summed("partition = 'day'", "time_bucket('1 day', time, 'America/New_York')");
+    change(&session, "insert into t values ('2024-03-01 12:00', 1), ('2024-03-09 12:00', 2)");
+    change(&session, "refresh materialized view v");
+    expire(&session, 3);
+    // 21:00 of the same day in New York, and a day without other rows.
+    change(&session, "insert into t values ('2024-03-02 02:00', 4), ('2024-03-05 12:00', 8), ('2024-03-09 13:00', 16)");
+    for _ in 0..2 {
+        assert_eq!(sums(&session), "[1, 8, 18]");
+        change(&session, "refresh materialized view v");
+    }
+}
+
+/// A part that reaches further because the date behind it has gone isn't the one that was stored.
+#[test]
+fn a_part_that_becomes_longer_is_computed_again() {
+    let (_folder, session) = summed("partition = 'day'", "time_bucket('1 day', time, 'America/New_York')");
+    change(
+        &session,
+        "insert into t values ('2024-03-01 02:00', 1), ('2024-03-01 12:00', 2), ('2024-03-02 02:00', 4), ('2024-03-02 12:00', 8)",
+    );
+    change(&session, "refresh materialized view v");
+    assert_eq!(sums(&session), "[1, 6, 8]");
+    change(&session, "delete from t where date = '2024-03-02'");
+    for _ in 0..2 {
+        assert_eq!(sums(&session), "[1, 2]");
+        change(&session, "refresh materialized view v");
+    }
+    change(&session, "insert into t values ('2024-03-02 03:00', 16)");
+    assert_eq!(sums(&session), "[1, 18]");
+
+    // The date behind it was live when it was stored, and was never stored itself.
+    let (_folder, session) = summed("partition = 'day'", "time_bucket('1 day', time, 'America/New_York')");
+    change(&session, "insert into t values ('2024-03-01 02:00', 1), ('2024-03-01 12:00', 2)");
+    let (table, live) = (session.database().table("t").unwrap(), Arc::new(Live::default()));
+    let spec = table.stored().unwrap().spec().clone();
+    let time = TimestampNanosecondArray::from(vec![1_709_380_800_000_000_000]).with_timezone("UTC");
+    let columns: Vec<ArrayRef> = vec![Arc::new(time), Arc::new(Int64Array::from(vec![4]))];
+    *live.0.lock().unwrap() = (1, vec![RecordBatch::try_new(spec.arrow(), columns).unwrap()]);
+    table.attach(Some(Arc::clone(&live) as Arc<dyn LiveRows>));
+    change(&session, "refresh materialized view v");
+    assert_eq!(sums(&session), "[1, 2, 4]");
+    *live.0.lock().unwrap() = (2, Vec::new());
+    for _ in 0..2 {
+        assert_eq!(sums(&session), "[1, 2]");
+        change(&session, "refresh materialized view v");
+    }
+}
+
+/// Rows that a view's own retention has removed are still the table's.
+#[test]
+fn a_view_that_expired_answers_no_question() {
+    let (_folder, session) = session();
+    change(&session, &format!("create materialized view bars with (query_rewrite = true) as {BARS}"));
+    let rows = session.database().table("bars.rows").unwrap();
+    rows.expire(Retention { days: Some(3), bytes: None }, false).unwrap();
+    for question in QUESTIONS {
+        let read = |text: &str| cells(&session.sql(text, Parameters::None).unwrap().batches().unwrap());
+        let (answer, expected) = (read(&over_table(question)), read(&over_rows(question)));
+        assert!(
+            answer.len() == expected.len() && answer.iter().zip(&expected).all(|(a, b)| are_same(a, b)),
+            "{question}"
+        );
+    }
+    assert_ne!(one(&session, "select sum(volume) from bars"), one(&session, "select sum(size) from trade"));
 }
 
 /// A refresh computes what has changed and nothing else.

@@ -74,8 +74,12 @@ impl Candidate {
 }
 
 impl ViewState {
-    /// The instant from which on the view has the rows that its query gives. Before it retention has removed rows of the table.
+    /// The instant from which on the view has the rows that its query gives. Before it retention has removed rows of the table. `None` if there is
+    /// none, or the view's own retention has removed rows.
     fn same_rows_since(&self) -> Option<ViewCoverage> {
+        if self.has_expired {
+            return None;
+        }
         let expired = self.parts.iter().take_while(|part| part.is_expired).count();
         let (before, after) = self.parts.split_at(expired);
         let first = after.first()?;
