@@ -104,7 +104,36 @@ pub enum Error {
     Cancelled,
 }
 
+/// Passes on only the errors for which `is_final` holds.
+pub(crate) fn only<T>(checked: Result<T>, is_final: impl Fn(&Error) -> bool) -> Result<()> {
+    match checked {
+        Err(error) if is_final(&error) => Err(error),
+        _ => Ok(()),
+    }
+}
+
 impl Error {
+    /// Whether a statement names something that isn't there.
+    pub(crate) fn is_of_name(&self) -> bool {
+        match self {
+            Error::Store(splay_store::Error::NoSuchTable { .. } | splay_store::Error::NoSuchColumn { .. }) => true,
+            Error::Statement { message } => {
+                let has = |part: &str| message.contains(part);
+                has("No field named")
+                    || has("has no column")
+                    || has("Invalid function")
+                    || has("is a window function")
+                    || has("not found")
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether a statement can't be parsed.
+    pub(crate) fn is_of_syntax(&self) -> bool {
+        matches!(self, Error::Statement { message } if message.contains("sql parser error") || message.contains("expected"))
+    }
+
     /// Converts an error that several streams share. It can't be taken apart, so the parts that a caller acts on are copied.
     fn from_shared(shared: &DataFusionError, limit_bytes: usize) -> Error {
         match shared.find_root() {

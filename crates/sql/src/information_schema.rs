@@ -10,7 +10,7 @@ use datafusion::catalog::information_schema::InformationSchemaProvider;
 use datafusion::catalog::{CatalogProviderList, MemTable, SchemaProvider, TableFunction, TableProvider};
 use datafusion::common::Result;
 use datafusion::datasource::TableType;
-use splay_store::CommitReport;
+use splay_store::{CommitReport, Source};
 
 use crate::postgres::{CatalogueSchema, information_table, is_information};
 use crate::tick_schema::TickSchema;
@@ -109,10 +109,10 @@ impl SchemaProvider for InformationSchema {
     }
 }
 
-/// The names of the files that a commit loaded.
-fn files(commit: &CommitReport) -> Option<String> {
-    let names: Vec<&str> = commit.sources.iter().map(|source| source.name.as_str()).collect();
-    (!names.is_empty()).then(|| names.join(", "))
+/// Texts about the files that a commit loaded.
+fn of_files(commit: &CommitReport, text: fn(&Source) -> &str) -> Option<String> {
+    let texts: Vec<&str> = commit.sources.iter().map(text).collect();
+    (!texts.is_empty()).then(|| texts.join(", "))
 }
 
 /// The commits of tables as rows, by table and number.
@@ -148,7 +148,8 @@ fn commits(histories: &[(String, Vec<CommitReport>)]) -> Result<Arc<dyn TablePro
         ("duplicates", numbers(|commit| commit.duplicates), false),
         ("first_date", dates(|commit| commit.dates.first()), true),
         ("last_date", dates(|commit| commit.dates.last()), true),
-        ("files", texts(files), true),
+        ("files", texts(|commit| of_files(commit, |source| &source.name)), true),
+        ("digests", texts(|commit| of_files(commit, |source| &source.digest)), true),
         ("undoes", Arc::new(undoes), true),
         ("cannot_undo", texts(|commit| commit.cannot_undo.clone()), true),
     ];

@@ -11,7 +11,7 @@ use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 use splay_engine::Stop;
 
 use crate::change::{copy_to, is_change};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, only};
 use crate::named_statements::NamedStatement;
 use crate::session::Session;
 use crate::statements;
@@ -30,46 +30,19 @@ impl Session {
             return Ok(());
         }
         if is_change(text) {
-            return only(self.check_change(text, stop), |error| is_of_name(error) || is_of_syntax(error));
+            return only(self.change_query(text, stop), |error| error.is_of_name() || error.is_of_syntax());
         }
         let count = statements::placeholders(text);
         let checked = self.describe_until(&with_types(text, types), stop).map(drop);
         match checked {
-            Err(error) if count > 0 && is_of_syntax(&error) => {
+            Err(error) if count > 0 && error.is_of_syntax() => {
                 let values = vec![LITERAL.to_owned(); count];
-                only(self.describe_until(&with_values(text, &values), stop).map(drop), is_of_syntax)
+                only(self.describe_until(&with_values(text, &values), stop), Error::is_of_syntax)
             }
-            Err(error) if count > 0 && !is_of_name(&error) => Ok(()),
+            Err(error) if count > 0 && !error.is_of_name() => Ok(()),
             checked => checked,
         }
     }
-}
-
-/// Passes on only the errors for which `is_final` holds.
-fn only(checked: Result<()>, is_final: impl Fn(&Error) -> bool) -> Result<()> {
-    match checked {
-        Err(error) if is_final(&error) => Err(error),
-        _ => Ok(()),
-    }
-}
-
-fn is_of_name(error: &Error) -> bool {
-    match error {
-        Error::Store(splay_store::Error::NoSuchTable { .. } | splay_store::Error::NoSuchColumn { .. }) => true,
-        Error::Statement { message } => {
-            let has = |part: &str| message.contains(part);
-            has("No field named")
-                || has("has no column")
-                || has("Invalid function")
-                || has("is a window function")
-                || has("not found")
-        }
-        _ => false,
-    }
-}
-
-fn is_of_syntax(error: &Error) -> bool {
-    matches!(error, Error::Statement { message } if message.contains("sql parser error") || message.contains("expected"))
 }
 
 /// The statement with placeholders cast to the types of `PREPARE`.

@@ -1,4 +1,4 @@
-//! Statements that read, from their text to their answer or its description: `SHOW`, `SUMMARIZE` and `PIVOT`, the queries of views, then the session's plan.
+//! Statements that read, from their text to their answer or its description: `SHOW`, `SUMMARIZE`, `PIVOT` and `EXPLAIN` of changes, the queries of views, then the session's plan.
 
 mod sliced;
 
@@ -9,6 +9,7 @@ use splay_engine::Stop;
 pub use self::sliced::LeafRows;
 use crate::access::ShowStatement;
 use crate::answer::Answer;
+use crate::change::ExplainedChange;
 use crate::error::Result;
 use crate::limits;
 use crate::parameters::Parameters;
@@ -40,6 +41,9 @@ impl Session {
     /// Those of [`Session::sql`], and [`Error::Cancelled`](crate::Error::Cancelled).
     pub fn sql_until(&self, text: &str, parameters: Parameters, stop: Stop<'_>) -> Result<Answer> {
         limits::check_text(text)?;
+        if let Some(explained) = ExplainedChange::of(text)? {
+            return self.explain_change(&explained, parameters, stop);
+        }
         let text = &*self.prepare_text(text)?;
         if let Some(shown) = ShowStatement::of(text) {
             return Ok(self.answer_of(vec![shown.rows(self.database(), self.caller())?], Instant::now()));
@@ -108,6 +112,9 @@ impl Session {
     /// Those of [`Session::describe`], and [`Error::Cancelled`](crate::Error::Cancelled).
     pub fn describe_until(&self, text: &str, stop: Stop<'_>) -> Result<Description> {
         limits::check_text(text)?;
+        if let Some(explained) = ExplainedChange::of(text)? {
+            return self.describe_explained(&explained, stop);
+        }
         let mut text = self.prepare_text(text)?.into_owned();
         if let Some(shown) = ShowStatement::of(&text) {
             return Ok(Description { schema: shown.schema()?, parameters: Vec::new() });

@@ -66,8 +66,9 @@ pub(crate) async fn plan(
     Ok((plan, written))
 }
 
-/// The statement that `SHOW TABLES` is: what the database has, without the tables of schemas that describe it.
-const TABLES_AND_VIEWS: &str = "SELECT * FROM information_schema.tables WHERE table_schema = 'public'";
+/// The statement that `SHOW TABLES` is: what the database has, without the tables of schemas that describe it. Those with the rows of materialized
+/// views come last.
+const TABLES_AND_VIEWS: &str = "SELECT * FROM information_schema.tables WHERE table_schema = 'public' ORDER BY table_name LIKE '%.rows', table_name";
 
 /// Whether a statement is `SHOW TABLES` alone.
 fn is_show_tables(statement: &Statement) -> bool {
@@ -164,6 +165,7 @@ impl Visitor for Check<'_> {
     }
 
     fn pre_visit_query(&mut self, query: &ast::Query) -> ControlFlow<Error> {
+        refuse_change_behind_with(query)?;
         self.limits.begin_query(query);
         flow(unsupported::check_query(query))
     }
@@ -176,6 +178,18 @@ impl Visitor for Check<'_> {
         flow(unsupported::check_relation(relation))?;
         self.limits.relation(relation)
     }
+}
+
+/// Refuses `WITH … DELETE` by a name of its own: without the `WITH` the statement may be one that runs.
+fn refuse_change_behind_with(query: &ast::Query) -> ControlFlow<Error> {
+    let (word, form) = match query.body.as_ref() {
+        ast::SetExpr::Insert(_) => ("INSERT", "INSERT INTO … WITH … SELECT"),
+        ast::SetExpr::Update(_) => ("UPDATE", "UPDATE … FROM (SELECT …) AS x WHERE"),
+        ast::SetExpr::Delete(_) => ("DELETE", "DELETE FROM … USING (SELECT …) AS x WHERE"),
+        _ => return ControlFlow::Continue(()),
+    };
+    let message = format!("WITH before {word} isn't supported: write the query within the statement, as in {form}");
+    ControlFlow::Break(Error::Statement { message })
 }
 
 /// The error for a statement that doesn't read: it may be one that changes something or belongs to a session, or it isn't one of this database.

@@ -245,8 +245,9 @@ fn name_apart(columns: &mut [SelectItem], is_outermost: bool) {
         };
         let is_named = alias_text.is_some();
         // In lower case, as names of a statement are folded.
-        let text = alias_text.clone().unwrap_or_else(|| expression.to_string().to_lowercase());
-        let name = alias_text.unwrap_or_else(|| name_of(expression).to_lowercase());
+        let title = alias_text.or_else(|| title_of_query(expression).map(|title| title.to_lowercase()));
+        let text = title.clone().unwrap_or_else(|| expression.to_string().to_lowercase());
+        let name = title.unwrap_or_else(|| name_of(expression).to_lowercase());
         // DataFusion distinguishes `t.x` from `q.x`, but neither from an `x` without a relation.
         let last_part = match (&*expression, is_named) {
             (Expr::CompoundIdentifier(parts), false) => parts.last().map(|part| part.value.to_lowercase()),
@@ -274,6 +275,21 @@ fn name_apart(columns: &mut [SelectItem], is_outermost: bool) {
         };
         let expr = std::mem::replace(expression, nothing());
         *column = SelectItem::ExprWithAlias { expr, alias: Ident::with_quote('"', free) };
+    }
+}
+
+/// The name of a column that is a query's value: that of the query's column.
+fn title_of_query(expression: &Expr) -> Option<String> {
+    let query = match expression {
+        Expr::Nested(inner) => return title_of_query(inner),
+        Expr::Subquery(query) => query,
+        _ => return None,
+    };
+    match query.body.as_select()?.projection.as_slice() {
+        [SelectItem::ExprWithAlias { alias, .. }] => Some(alias.value.clone()),
+        [SelectItem::UnnamedExpr(Expr::CompoundIdentifier(parts))] => parts.last().map(|part| part.value.clone()),
+        [SelectItem::UnnamedExpr(column)] => Some(title_of_query(column).unwrap_or_else(|| name_of(column))),
+        _ => None,
     }
 }
 

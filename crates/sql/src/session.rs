@@ -19,7 +19,7 @@ use datafusion::execution::memory_pool::MemoryPool;
 use splay_engine::{ReadStats, Stop};
 use splay_store::{Database, OpenFiles, TransactionSnapshots};
 
-pub(crate) use self::explain::with_rows;
+pub(crate) use self::explain::{explained_rows, with_rows};
 use self::explain::{with_metrics, with_tick_plan};
 pub(crate) use self::limit_queries::query_of_limit;
 pub(crate) use self::planning::{PlannedStatement, watches};

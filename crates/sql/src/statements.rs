@@ -11,7 +11,7 @@ use datafusion::sql::sqlparser::tokenizer::Token;
 /// Words that have another meaning where the name of a new column could be.
 const BEFORE_COLUMNS: [&str; 5] = ["primary", "unique", "constraint", "check", "foreign"];
 
-/// The statements of a text without their semicolons, and the text after the last semicolon. Semicolons in quotes and
+/// The statements of a text without their semicolons, and the text after the last semicolon. Semicolons in quotes, dollar quotes and
 /// comments don't count; statements that contain only blanks and comments are omitted.
 #[must_use]
 pub fn split(text: &str) -> (Vec<&str>, &str) {
@@ -22,6 +22,7 @@ pub fn split(text: &str) -> (Vec<&str>, &str) {
             quote @ (b'\'' | b'"') => at = end_of_quote(bytes, at, quote),
             b'-' if bytes.get(at + 1) == Some(&b'-') => at = end_of_line(bytes, at),
             b'/' if bytes.get(at + 1) == Some(&b'*') => at = end_of_comment(bytes, at),
+            b'$' => at = end_of_dollar_quote(text, at).unwrap_or(at + 1),
             b';' => {
                 let statement = text[start..at].trim();
                 if !is_blank(statement) {
@@ -87,7 +88,7 @@ pub fn without_blanks(text: &str) -> &str {
     &text[at..]
 }
 
-/// A text with blanks in the place of texts in single quotes and comments: what is left stands where it stood.
+/// A text with blanks in the place of texts in single quotes and dollar quotes, and of comments: what is left stands where it stood.
 #[must_use]
 pub fn without_texts(text: &str) -> String {
     let bytes = text.as_bytes();
@@ -98,6 +99,7 @@ pub fn without_texts(text: &str) -> String {
             b'"' => (end_of_quote(bytes, at, b'"'), true),
             b'-' if bytes.get(at + 1) == Some(&b'-') => (end_of_line(bytes, at), false),
             b'/' if bytes.get(at + 1) == Some(&b'*') => (end_of_comment(bytes, at), false),
+            b'$' => end_of_dollar_quote(text, at).map_or((at + 1, true), |end| (end, false)),
             _ => (text.ceil_char_boundary(at + 1), true),
         };
         match is_shown {
@@ -119,6 +121,7 @@ pub fn placeholders(text: &str) -> usize {
             quote @ (b'\'' | b'"') => at = end_of_quote(bytes, at, quote),
             b'-' if bytes.get(at + 1) == Some(&b'-') => at = end_of_line(bytes, at),
             b'/' if bytes.get(at + 1) == Some(&b'*') => at = end_of_comment(bytes, at),
+            b'$' if let Some(end) = end_of_dollar_quote(text, at) => at = end,
             b'$' => {
                 let digits = bytes[at + 1..].iter().take_while(|byte| byte.is_ascii_digit()).count();
                 largest = largest.max(text[at + 1..at + 1 + digits].parse().unwrap_or(0));
@@ -141,6 +144,23 @@ pub(crate) fn end_of_quote(bytes: &[u8], start: usize, quote: u8) -> usize {
         }
     }
     at
+}
+
+/// The position behind a text in dollar quotes, `$$…$$` or `$tag$…$tag$`, or the end of the text if they aren't closed. `None` if none begins
+/// here, as at a placeholder or within a name.
+fn end_of_dollar_quote(text: &str, start: usize) -> Option<usize> {
+    let is_part = |letter: char| letter.is_alphanumeric() || letter == '_';
+    if text[..start].ends_with(is_part) {
+        return None;
+    }
+    let length = text[start + 1..].find('$')? + 2;
+    let opening = &text[start..start + length];
+    let tag = &opening[1..length - 1];
+    if !tag.chars().all(is_part) || tag.starts_with(char::is_numeric) {
+        return None;
+    }
+    let inner = start + length;
+    Some(text[inner..].find(opening).map_or(text.len(), |at| inner + at + length))
 }
 
 fn end_of_line(bytes: &[u8], start: usize) -> usize {
@@ -184,5 +204,19 @@ mod tests {
         assert_eq!(without_texts("a 'é' \"b\" /* c */ é -- d\n e"), "a      \"b\"         é       e");
         assert_eq!(placeholders("select $2, '$9', \"$8\" -- $7\n /* $6 */ where x = $10 and y = $z"), 10);
         assert!(is_blank(" -- x\n /* y */ ") && is_blank("") && !is_blank("/* */ select"));
+    }
+
+    #[test]
+    fn dollar_quotes_hold_texts_and_placeholders_dont_begin_them() {
+        let text = "select $$a;b$$, $t$;$$;$t$; select $1; select a$b; select $1 || $2; select $é$;";
+        let (statements, rest) = split(text);
+        assert_eq!(
+            statements,
+            ["select $$a;b$$, $t$;$$;$t$", "select $1", "select a$b", "select $1 || $2"],
+            "{statements:?}"
+        );
+        assert_eq!(rest, " select $é$;");
+        assert_eq!(without_texts("a $$é$$ $1 $t$b$t$"), "a        $1        ");
+        assert_eq!(placeholders("$$ $9 $$, $t$ $8 $t$, $2, $name"), 2);
     }
 }

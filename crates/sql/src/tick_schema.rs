@@ -10,7 +10,7 @@ use datafusion::datasource::TableType;
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::Expr;
 use datafusion::physical_plan::ExecutionPlan;
-use splay_store::{CommitReport, Database, OpenFiles, TableSnapshot, View};
+use splay_store::{CommitReport, Database, OpenFiles, Table, TableSnapshot, View};
 
 use crate::error::external;
 use crate::files::{self, FileTable};
@@ -80,15 +80,16 @@ impl TickSchema {
         names
     }
 
-    /// The commits of the tables that the caller may read as a whole, the newest first.
+    /// The commits of the tables that the caller may read as a whole, the newest first; for superusers also those of dropped tables.
     pub(crate) fn histories(&self) -> Vec<(String, Vec<CommitReport>)> {
         let reads = |name: &String| self.guard.as_ref().is_none_or(|guard| guard.reads_whole(name));
-        let named = self.names_of_tables().into_iter().filter(reads);
-        let history = |name: String| {
-            let commits = self.database.table(&name).and_then(|table| table.commits(usize::MAX)).ok()?;
-            Some((name, commits))
+        let there = self.names_of_tables().into_iter().filter(reads).filter_map(|name| self.database.table(&name).ok());
+        let dropped = match self.guard {
+            None => self.database.dropped_tables().unwrap_or_default(),
+            Some(_) => Vec::new(),
         };
-        named.filter_map(history).collect()
+        let history = |table: Table| Some((table.name().to_owned(), table.commits(usize::MAX).ok()?));
+        there.chain(dropped).filter_map(history).collect()
     }
 
     /// Whether the caller may see the queries of views, which name tables.

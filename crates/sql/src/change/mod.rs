@@ -5,6 +5,7 @@
 //! - Each is one atomic commit of the store. Queries and conditions within them are planned like those of statements
 //!   that read.
 //! - They run only through [`Session::change`]; all other methods refuse them.
+//! - `EXPLAIN` of one only reads (`explain.rs`).
 //! - The answer is one row: the operation, the number of rows, and the number of the commit. With `RETURNING` it is the rows that were
 //!   inserted, changed or deleted.
 
@@ -13,6 +14,7 @@ mod condition;
 mod copy;
 mod copy_stream;
 mod drop;
+mod explain;
 mod fit;
 mod joined;
 mod materialized;
@@ -34,6 +36,7 @@ use splay_store::{Database, LoadOptions, Permission, Privilege, Table, TableSpec
 
 pub use self::copy::{CopyTo, copy_to};
 pub use self::copy_stream::{CopyStream, StreamFormat, StreamKind, copy_stream};
+pub(crate) use self::explain::ExplainedChange;
 pub use self::materialized::RefreshOutcome;
 pub use self::placeholders::ChangeDescription;
 use self::returning::ReturnedRows;

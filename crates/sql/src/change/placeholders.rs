@@ -8,13 +8,11 @@ use splay_engine::Stop;
 use splay_store::TableSpec;
 
 use super::changed_rows::ChangedRows;
-use super::run::given_positions;
 use super::statement::Statement;
 use super::{returning, rights, table_to_change};
 use crate::error::Result;
 use crate::session::Session;
 use crate::syntax::is_word;
-use crate::table_spec::positions;
 
 /// Placeholders with their types.
 type PlaceholderTypes = Vec<(String, DataType)>;
@@ -70,34 +68,6 @@ impl Session {
             schema = Some(described.schema);
         }
         Ok(ChangeDescription { schema, parameters: typed })
-    }
-
-    /// Plans what a changing statement reads, to find names that aren't there.
-    ///
-    /// # Errors
-    /// Those of [`Session::change`]. Some tell of forms that only a plan of the whole statement has, such as the type of a placeholder.
-    pub(crate) fn check_change(&self, text: &str, stop: Stop<'_>) -> Result<()> {
-        self.describe_change(text, stop)?;
-        let query = match Statement::of(text)? {
-            Some(Statement::Insert { table, columns, query, .. }) => {
-                let spec = table_to_change(self.database(), &table)?.snapshot()?.spec().clone();
-                if let Some(columns) = &columns {
-                    given_positions(&spec, columns)?;
-                }
-                query
-            }
-            Some(Statement::Update { rows, set, .. }) => {
-                let spec = table_to_change(self.database(), &rows.table)?.snapshot()?.spec().clone();
-                let (columns, values): (Vec<String>, Vec<String>) = set.into_iter().unzip();
-                positions(&spec, &columns)?;
-                let values: Vec<String> =
-                    values.iter().enumerate().map(|(at, value)| format!("({value}) AS \"__{at}\"")).collect();
-                rows.select(&values.join(", "))
-            }
-            Some(Statement::Delete { rows, .. }) if rows.condition.is_some() || rows.from.is_some() => rows.select("1"),
-            _ => return Ok(()),
-        };
-        self.describe_until(&query, stop).map(drop)
     }
 }
 

@@ -37,7 +37,6 @@ pub(super) fn insert(
     parameters: &Parameters,
     stop: Stop<'_>,
 ) -> Result<ChangeOutcome> {
-    conflict.map_or(Ok(()), |conflict| check_target(spec, &conflict.target))?;
     let updating = match conflict {
         Some(conflict) if !conflict.set.is_empty() => {
             Some(ConflictUpdate::new(session, spec, conflict, parameters, stop)?)
@@ -74,7 +73,7 @@ pub(super) fn insert(
 }
 
 /// The conflict must be one by the key: there is no other.
-fn check_target(spec: &TableSpec, target: &Target) -> Result<()> {
+pub(super) fn check_target(spec: &TableSpec, target: &Target) -> Result<()> {
     let key = spec.key_positions();
     match target {
         Target::Any if !key.is_empty() => Ok(()),

@@ -1,5 +1,6 @@
 //! Executes changing statements.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, RecordBatch};
@@ -21,7 +22,7 @@ use super::returning::{ReturnedRows, Returning};
 use super::statement::{Alteration, Conflict, Statement};
 use super::{ChangeOutcome, InsertRows, reference_insert, table_to_change};
 use crate::answer::Answer;
-use crate::error::{Result, fault};
+use crate::error::{Error, Result, fault};
 use crate::lock_retry::patiently;
 use crate::long_numbers;
 use crate::parameters::Parameters;
@@ -43,12 +44,7 @@ pub(super) fn run(
     match statement {
         Statement::Insert { table, columns, query, conflict, returning } => {
             let spec = table_to_change(database, &table)?.snapshot()?.spec().clone();
-            if conflict.is_some() && spec.reference.is_none() {
-                return fault(format!(
-                    "ON CONFLICT needs a reference table with a primary key; {:?} is a table with a time column",
-                    spec.name
-                ));
-            }
+            check_conflict(&spec, conflict.as_ref())?;
             let (columns, conflict) = (columns.as_deref(), conflict.as_ref());
             let insertion = Insertion { what: "INSERT", columns, query: &query, conflict };
             let items = (&ChangedRows::all(&spec.name), returning.as_deref());
@@ -90,14 +86,18 @@ pub(super) fn run(
             *returned = returning.map(Returning::finish);
             Ok(changed)
         }
-        Statement::Create { table, if_absent, columns, key, effective, query, options } => {
+        Statement::Create { table, if_absent, columns, not_null, key, effective, query, options } => {
             if if_absent && database.has_table(&table)? {
                 return Ok(ChangeOutcome { what: "CREATE TABLE", rows: 0, commit: None });
             }
             let columns = columns.into_iter().map(|(name, column_type)| ColumnSpec::new(name, column_type)).collect();
             let reference = Reference { key, effective };
             let created = match query {
-                None => create(database, &spec(&table, columns, reference, &options)?, stop),
+                None => {
+                    let spec = spec(&table, columns, reference, &options)?;
+                    refuse_not_null(&spec, &not_null)?;
+                    create(database, &spec, stop)
+                }
                 Some(query) => create_as(session, &table, (reference, &options), &query, parameters, stop),
             }?;
             session.grant_own(&table)?;
@@ -116,11 +116,14 @@ pub(super) fn run(
             Ok(ChangeOutcome { what, rows: written, commit })
         }
         Statement::Drop(statement) => Ok(drop::run(database, &statement, stop)?.changed),
-        Statement::Alter { table, change } => {
+        Statement::Alter { table, if_exists, change } => {
             refuse_granted_column(database, &table, &change)?;
             let table = match (table_to_change(database, &table), &change) {
                 // The undo of its drop brings a table back.
                 (Err(error), Alteration::Undo { .. }) => database.dropped_table(&table).or(Err(error))?,
+                (Err(Error::Store(splay_store::Error::NoSuchTable { .. })), _) if if_exists => {
+                    return Ok(unaltered());
+                }
                 (table, _) => table?,
             };
             alter(&table, change, stop)
@@ -157,6 +160,18 @@ fn refuse_guessed(spec: &TableSpec, columns: &[String], file: &Schema) -> Result
         }
     }
     Ok(())
+}
+
+/// Refuses `ON CONFLICT` where there is no such key.
+pub(super) fn check_conflict(spec: &TableSpec, conflict: Option<&Conflict>) -> Result<()> {
+    match (conflict, &spec.reference) {
+        (None, _) => Ok(()),
+        (Some(conflict), Some(_)) => reference_insert::check_target(spec, &conflict.target),
+        (Some(_), None) => fault(format!(
+            "ON CONFLICT needs a reference table with a primary key; {:?} is a table with a time column",
+            spec.name
+        )),
+    }
 }
 
 /// Rows to be inserted.
@@ -437,8 +452,7 @@ pub(super) fn given_positions(spec: &TableSpec, columns: &[String]) -> Result<Ve
     Ok(found)
 }
 
-/// The answer of a query, and where its columns go in a table: by their names if these are given, else in their order. `SELECT *` over a table
-/// has the date, too.
+/// The answer of a query, and where its columns go in a table.
 fn rows_of(
     session: &Session,
     spec: &TableSpec,
@@ -447,14 +461,24 @@ fn rows_of(
     parameters: &Parameters,
     stop: Stop<'_>,
 ) -> Result<(Answer, Vec<usize>)> {
+    let answer = session.sql_until(&inserted(spec, columns, query), parameters.clone(), stop)?;
+    let positions = fill_positions(spec, columns, &answer.schema())?;
+    Ok((answer, positions))
+}
+
+/// The query of an `INSERT` with its numbers in the types of the columns.
+pub(super) fn inserted<'q>(spec: &TableSpec, columns: Option<&[String]>, query: &'q str) -> Cow<'q, str> {
     let into = columns.and_then(|columns| given_positions(spec, columns).ok());
-    let query = long_numbers::as_values(query, spec, into.as_deref());
-    let answer = session.sql_until(&query, parameters.clone(), stop)?;
-    let answer_columns = answer.schema().fields().len();
+    long_numbers::as_values(query, spec, into.as_deref())
+}
+
+/// Where the columns of a query go in a table: by their names if these are given, else in their order. `SELECT *` over a table has the date, too.
+pub(super) fn fill_positions(spec: &TableSpec, columns: Option<&[String]>, answer: &Schema) -> Result<Vec<usize>> {
+    let answer_columns = answer.fields().len();
     let shown = spec.shown_columns().len();
     let positions = match columns {
         Some(columns) => given_positions(spec, columns)?,
-        None => match date_of_answer(spec, &answer.schema()).filter(|_| answer_columns == shown + 1) {
+        None => match date_of_answer(spec, answer).filter(|_| answer_columns == shown + 1) {
             Some(date) => (0..date).chain([shown]).chain(date..shown).collect(),
             None => (0..shown.min(answer_columns)).collect(),
         },
@@ -463,7 +487,7 @@ fn rows_of(
         let wanted = columns.map_or(spec.shown_columns().len(), <[String]>::len);
         return fault(format!("the query gives {answer_columns} columns, and {wanted} are to be filled"));
     }
-    Ok((answer, positions))
+    Ok(positions)
 }
 
 /// Where a query's answer has a table's date.
@@ -474,6 +498,17 @@ fn date_of_answer(spec: &TableSpec, answer: &Schema) -> Option<usize> {
         .position(|field| spec.is_virtual_date(field.name()) && *field.data_type() == DataType::Date32)
 }
 
+/// Refuses `NOT NULL` of columns that may be null: all but the time and those of the key.
+fn refuse_not_null(spec: &TableSpec, not_null: &[String]) -> Result<()> {
+    let never_null = |name: &str| spec.position(name).is_some_and(|position| spec.required().contains(&position));
+    match not_null.iter().find(|name| !never_null(name)) {
+        None => Ok(()),
+        Some(name) => fault(format!(
+            "column {name:?}: NOT NULL isn't supported, but for the time and the columns of the key, which are never null; leave it out"
+        )),
+    }
+}
+
 fn create(database: &Database, spec: &TableSpec, stop: Stop<'_>) -> Result<ChangeOutcome> {
     let report = begin_table(database, spec, stop)?.commit()?;
     Ok(ChangeOutcome { what: "CREATE TABLE", rows: report.rows, commit: Some(report.epoch) })
@@ -481,13 +516,16 @@ fn create(database: &Database, spec: &TableSpec, stop: Stop<'_>) -> Result<Chang
 
 /// Begins the first load of a table, which isn't there.
 fn begin_table(database: &Database, spec: &TableSpec, stop: Stop<'_>) -> Result<Load> {
-    let is_there = || fault(format!("there is a table {:?} already", spec.name));
     if database.has_table(&spec.name)? {
-        return is_there();
+        return already_there(&spec.name);
     }
     let load = patiently(stop, || database.load(spec, LoadOptions::default()))?;
     // Another may have made it meanwhile.
-    if database.has_table(&spec.name)? { is_there() } else { Ok(load) }
+    if database.has_table(&spec.name)? { already_there(&spec.name) } else { Ok(load) }
+}
+
+pub(super) fn already_there<T>(table: &str) -> Result<T> {
+    fault(format!("there is a table {table:?} already"))
 }
 
 fn create_as(
@@ -602,23 +640,36 @@ fn rename_view(database: &Database, view: &str, to: &str, materialized: bool, st
 
 /// Refuses another name, or none, for a column that grants or policies name: they would be of the column that gets its name next.
 fn refuse_granted_column(database: &Database, table: &str, change: &Alteration) -> Result<()> {
-    let (Alteration::RenameColumn { column, .. } | Alteration::DropColumn { column }) = change else { return Ok(()) };
+    let (Alteration::RenameColumn { column, .. } | Alteration::DropColumn { column, .. }) = change else {
+        return Ok(());
+    };
     match database.access()?.names_column(table, column) {
         true => fault(format!("grants or policies name the column {column}: revoke and drop them first")),
         false => Ok(()),
     }
 }
 
+/// The outcome of a statement that finds nothing to alter.
+fn unaltered() -> ChangeOutcome {
+    ChangeOutcome { what: "ALTER TABLE", rows: 0, commit: None }
+}
+
 fn alter(table: &Table, change: Alteration, stop: Stop<'_>) -> Result<ChangeOutcome> {
+    let has = |name: &str| {
+        let stored = table.stored()?;
+        Ok::<bool, Error>(stored.spec().shown_columns().iter().any(|column| column.name.eq_ignore_ascii_case(name)))
+    };
     match change {
-        Alteration::Add { column, column_type } => {
+        Alteration::Add { column, if_absent: true, .. } if has(&column)? => return Ok(unaltered()),
+        Alteration::DropColumn { column, if_exists: true } if !has(&column)? => return Ok(unaltered()),
+        Alteration::Add { column, column_type, .. } => {
             let column = ColumnSpec::new(column, column_type);
             patiently(stop, || table.add_column(column.clone()))?;
         }
         Alteration::Widen { column, column_type } => {
             patiently(stop, || table.widen_column(&column, column_type.clone()))?
         }
-        Alteration::DropColumn { column } => {
+        Alteration::DropColumn { column, .. } => {
             refuse_columns_of_views(table, &column)?;
             patiently(stop, || table.drop_column(&column))?;
         }

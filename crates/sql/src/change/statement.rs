@@ -44,6 +44,8 @@ pub(crate) enum Statement {
         table: String,
         if_absent: bool,
         columns: Vec<(String, ColumnType)>,
+        /// Columns with `NOT NULL`.
+        not_null: Vec<String>,
         key: Vec<String>,
         effective: Option<String>,
         query: Option<String>,
@@ -71,6 +73,7 @@ pub(crate) enum Statement {
     },
     Alter {
         table: String,
+        if_exists: bool,
         change: Alteration,
     },
     CopyFrom {
@@ -105,6 +108,7 @@ pub(crate) enum Alteration {
     Add {
         column: String,
         column_type: ColumnType,
+        if_absent: bool,
     },
     Widen {
         column: String,
@@ -112,6 +116,7 @@ pub(crate) enum Alteration {
     },
     DropColumn {
         column: String,
+        if_exists: bool,
     },
     RenameColumn {
         column: String,
@@ -209,8 +214,9 @@ impl Statement {
             words.take(&["concurrently"]);
             Statement::Refresh { view: words.table()? }
         } else if words.take(&["alter", "table"]) {
+            let if_exists = words.take(&["if", "exists"]);
             let table = words.table()?;
-            Statement::Alter { table, change: alteration(&mut words)? }
+            Statement::Alter { table, if_exists, change: alteration(&mut words)? }
         } else if words.take(&["alter", "view"]) {
             alter_view(&mut words, false)?
         } else if words.take(&["alter", "materialized", "view"]) {
@@ -266,7 +272,7 @@ fn insert(words: &mut TokenReader<'_>) -> Result<Statement> {
         return fault("INSERT with ON DUPLICATE is not supported");
     }
     let (query, has_conflict) = words.take_up_to(&["on", "conflict"]);
-    if query.is_empty() {
+    if query.is_empty() || begins(&query) {
         return fault("INSERT needs VALUES or a query");
     }
     let conflict = has_conflict.then(|| conflict(words)).transpose()?;
@@ -348,7 +354,7 @@ fn row_assignment(words: &mut TokenReader<'_>) -> Result<Vec<(String, String)>> 
 fn create(words: &mut TokenReader<'_>) -> Result<Statement> {
     let if_absent = words.take(&["if", "not", "exists"]);
     let table = words.table()?;
-    let (columns, mut key) = table_elements(words)?;
+    let TableElements { columns, mut key, not_null } = table_elements(words)?;
     let mut effective = None;
     if words.take(&["effective"]) {
         if !words.take(&["from"]) {
@@ -384,7 +390,7 @@ fn create(words: &mut TokenReader<'_>) -> Result<Statement> {
     match (columns.is_empty(), &query) {
         (true, None) => fault("CREATE TABLE needs columns, or AS and a query"),
         (false, Some(_)) => fault("CREATE TABLE AS takes its columns from the query: leave the list out"),
-        _ => Ok(Statement::Create { table, if_absent, columns, key, effective, query, options }),
+        _ => Ok(Statement::Create { table, if_absent, columns, not_null, key, effective, query, options }),
     }
 }
 
@@ -421,11 +427,19 @@ fn alter_view(words: &mut TokenReader<'_>, materialized: bool) -> Result<Stateme
     Ok(Statement::RenameView { view, to: words.new_table()?, materialized })
 }
 
-/// Columns with their types, and the key.
-fn table_elements(words: &mut TokenReader<'_>) -> Result<(Vec<(String, ColumnType)>, Vec<String>)> {
-    let (mut columns, mut key) = (Vec::new(), Vec::new());
+/// What stands in the brackets of `CREATE TABLE`.
+#[derive(Default)]
+struct TableElements {
+    columns: Vec<(String, ColumnType)>,
+    /// Columns with `NOT NULL`.
+    not_null: Vec<String>,
+    key: Vec<String>,
+}
+
+fn table_elements(words: &mut TokenReader<'_>) -> Result<TableElements> {
+    let mut elements = TableElements::default();
     if !words.peek_bracket() {
-        return Ok((columns, key));
+        return Ok(elements);
     }
     words.step();
     loop {
@@ -436,26 +450,26 @@ fn table_elements(words: &mut TokenReader<'_>) -> Result<(Vec<(String, ColumnTyp
         } else {
             let column = words.name("a column")?;
             let column_type = words.column_type()?;
-            // Only the time and the key may not be null, which needs no word.
-            words.take(&["not", "null"]);
+            let mut is_not_null = words.take(&["not", "null"]);
             if words.take(&["primary", "key"]) {
                 of_key = vec![column.clone()];
             }
-            words.take(&["not", "null"]);
-            columns.push((column, column_type));
+            is_not_null |= words.take(&["not", "null"]);
+            elements.not_null.extend(is_not_null.then(|| column.clone()));
+            elements.columns.push((column, column_type));
         }
         words.refuse(&["default", "unique", "references", "check", "generated", "null"])?;
-        if !of_key.is_empty() && !key.is_empty() {
+        if !of_key.is_empty() && !elements.key.is_empty() {
             return fault("a table has one primary key: name all its columns in it");
         }
-        key.extend(of_key);
+        elements.key.extend(of_key);
         match words.peek() {
             Some(Token::Comma) => words.step(),
             _ => break,
         }
     }
     words.expect(&Token::RParen, ") behind the columns")?;
-    Ok((columns, key))
+    Ok(elements)
 }
 
 fn alteration(words: &mut TokenReader<'_>) -> Result<Alteration> {
@@ -471,8 +485,9 @@ fn alteration(words: &mut TokenReader<'_>) -> Result<Alteration> {
     }
     if words.take(&["add"]) {
         words.take(&["column"]);
+        let if_absent = words.take(&["if", "not", "exists"]);
         let column = words.name("a column")?;
-        return Ok(Alteration::Add { column, column_type: words.column_type()? });
+        return Ok(Alteration::Add { column, column_type: words.column_type()?, if_absent });
     }
     if let Some(options) = table_options::of_change(words)? {
         return Ok(Alteration::Options { options });
@@ -500,7 +515,8 @@ fn alteration(words: &mut TokenReader<'_>) -> Result<Alteration> {
     }
     if words.take(&["drop"]) {
         words.take(&["column"]);
-        return Ok(Alteration::DropColumn { column: words.name("a column")? });
+        let if_exists = words.take(&["if", "exists"]);
+        return Ok(Alteration::DropColumn { column: words.name("a column")?, if_exists });
     }
     if words.take(&["alter"]) {
         words.take(&["column"]);
@@ -595,6 +611,7 @@ mod tests {
                     ("p".to_owned(), ColumnType::Float64),
                     ("q".to_owned(), ColumnType::Decimal { precision: 9, scale: 2 }),
                 ],
+                not_null: vec!["time".to_owned()],
                 key: Vec::new(),
                 effective: None,
                 query: None,
@@ -612,14 +629,14 @@ mod tests {
         let (table, to) = ("t".to_owned(), "my table".to_owned());
         assert_eq!(
             of("alter table t undo commit 7"),
-            Statement::Alter { table: table.clone(), change: Alteration::Undo { commit: 7 } }
+            Statement::Alter { table: table.clone(), if_exists: false, change: Alteration::Undo { commit: 7 } }
         );
         for text in ["alter table t undo commit", "alter table t undo commit -1", "alter table t undo commit 7 8"] {
             assert!(Statement::of(text).is_err(), "{text}");
         }
         assert_eq!(
             of("alter table t rename to \"my table\";"),
-            Statement::Alter { table: table.clone(), change: Alteration::Rename { to: to.clone() } }
+            Statement::Alter { table: table.clone(), if_exists: false, change: Alteration::Rename { to: to.clone() } }
         );
         assert_eq!(
             of("alter view t rename to \"my table\""),
@@ -640,7 +657,11 @@ mod tests {
         let options = vec![("retain_days".to_owned(), String::new()), ("tier".to_owned(), String::new())];
         assert_eq!(
             of("alter table t reset (Retain_Days, tier)"),
-            Statement::Alter { table: "t".to_owned(), change: Alteration::Options { options: options.clone() } }
+            Statement::Alter {
+                table: "t".to_owned(),
+                if_exists: false,
+                change: Alteration::Options { options: options.clone() }
+            }
         );
         assert_eq!(
             of("alter materialized view t reset (retain_days, tier)"),

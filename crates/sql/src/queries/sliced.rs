@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Instant;
 
-use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, StringArray};
+use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::compute::cast;
 use arrow::datatypes::SchemaRef;
 use datafusion::error::DataFusionError;
@@ -20,6 +20,7 @@ use splay_store::{PinnedCommits, Slice, SymbolRange, TableSnapshot};
 use crate::access::ShowStatement;
 use crate::answer::Answer;
 use crate::bounds::StatementBounds;
+use crate::change::ExplainedChange;
 use crate::dates;
 use crate::error::{Error, Result};
 use crate::joins;
@@ -29,7 +30,7 @@ use crate::parameters::Parameters;
 use crate::pivot_statement::PivotStatement;
 use crate::planner;
 use crate::row_order::TickRowOrder;
-use crate::session::{PlannedStatement, Session, query_of_limit, watches};
+use crate::session::{PlannedStatement, Session, explained_rows, query_of_limit, watches};
 use crate::show_create::ShowCreate;
 use crate::slices::{Axis, CutPlan, Leaf, RunLeaves, SliceSettings, SliceablePart, cut};
 use crate::summary::Summary;
@@ -56,7 +57,8 @@ impl Session {
         let is_plain = ShowStatement::of(text).is_none()
             && ShowCreate::of(text)?.is_none()
             && Summary::of(text).is_none()
-            && PivotStatement::of(text)?.is_none();
+            && PivotStatement::of(text)?.is_none()
+            && ExplainedChange::of(text)?.is_none();
         let (query, is_explained) = match ExplainQuery::of(text) {
             Some(ExplainQuery::Planned(inner)) => (inner, true),
             Some(ExplainQuery::Run(_)) => return session.sql(text, Parameters::None),
@@ -75,14 +77,14 @@ impl Session {
             }
             (SlicePlan::Sliced(planned, _, description), true) => {
                 let physical = displayable(planned.plan.as_ref()).indent(false).to_string();
-                let batches = vec![texts(&[("cluster", &description), ("physical_plan", &physical)])?];
+                let batches = vec![explained_rows(&[("cluster", &description), ("physical_plan", &physical)])?];
                 Ok(session.answer_of(batches, start))
             }
             (SlicePlan::Whole(_), false) => session.run_expanded(query, Parameters::None, Stop::NEVER),
             (SlicePlan::Whole(description), true) => {
                 let mut planned = session.sql(text, Parameters::None)?;
                 planned.read_with_checks();
-                let mut batches = vec![texts(&[("cluster", &description)])?];
+                let mut batches = vec![explained_rows(&[("cluster", &description)])?];
                 let schema = batches[0].schema();
                 batches.extend(planned.batches()?.into_iter().filter(|batch| batch.schema() == schema));
                 Ok(session.answer_of(batches, start))
@@ -273,14 +275,6 @@ impl Iterator for LeafRows {
         let batch = self.answer.next()?;
         Some(batch.and_then(|batch| self.conform(&batch)))
     }
-}
-
-/// Rows of an `EXPLAIN`.
-fn texts(rows: &[(&str, &str)]) -> Result<RecordBatch> {
-    let column = |texts: Vec<&str>| Arc::new(StringArray::from(texts)) as ArrayRef;
-    let (kinds, plans) = rows.iter().copied().unzip();
-    RecordBatch::try_from_iter_with_nullable([("plan_type", column(kinds), false), ("plan", column(plans), false)])
-        .map_err(|error| Error::Internal { message: error.to_string() })
 }
 
 /// The slices of a part along its axes: ranges of dates first, and ranges of symbols if these aren't enough.

@@ -53,14 +53,17 @@ impl Session {
 /// The answer of an `EXPLAIN` with one more row before the others.
 pub(super) fn with_tick_plan(mut answer: Answer, description: &str) -> Result<Answer> {
     answer.read_with_checks();
-    let schema = answer.schema();
     let mut batches = answer.batches()?;
-    let texts = |text: &str| Arc::new(StringArray::from(vec![text])) as ArrayRef;
-    // EXPLAIN has two text columns: the kind of plan, and the plan.
-    if let Ok(first) = RecordBatch::try_new(Arc::clone(&schema), vec![texts("tick_plan"), texts(description)]) {
-        batches.insert(0, first);
-    }
-    Ok(with_rows(answer, schema, batches))
+    batches.insert(0, explained_rows(&[("tick_plan", description)])?);
+    Ok(with_rows(answer, batches[0].schema(), batches))
+}
+
+/// Rows of an `EXPLAIN`: kinds of plans, with the plans.
+pub(crate) fn explained_rows(rows: &[(&str, &str)]) -> Result<RecordBatch> {
+    let column = |texts: Vec<&str>| Arc::new(StringArray::from(texts)) as ArrayRef;
+    let (kinds, plans) = rows.iter().copied().unzip();
+    RecordBatch::try_from_iter_with_nullable([("plan_type", column(kinds), false), ("plan", column(plans), false)])
+        .map_err(|error| Error::Internal { message: error.to_string() })
 }
 
 /// The tick plan that ran, with its cost, in place of its rows.
@@ -84,10 +87,7 @@ pub(super) fn with_metrics(mut answer: Answer, description: &str) -> Result<Answ
         stats.planning,
         stats.execution,
     );
-    let texts = |texts: [&str; 2]| Arc::new(StringArray::from(texts.to_vec())) as ArrayRef;
-    let columns = [("plan_type", ["tick_plan", "metrics"]), ("plan", [description, &metrics])];
-    let batch = RecordBatch::try_from_iter(columns.map(|(name, values)| (name, texts(values))))
-        .map_err(|error| Error::Internal { message: error.to_string() })?;
+    let batch = explained_rows(&[("tick_plan", description), ("metrics", &metrics)])?;
     answer.schema = batch.schema();
     answer.rows = 0;
     if let Source::Ready { batches, .. } = &mut answer.source {

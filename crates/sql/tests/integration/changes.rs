@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    ArrayRef, BooleanArray, DictionaryArray, Float64Array, Int64Array, RecordBatch, StringArray,
+    ArrayRef, AsArray, BooleanArray, DictionaryArray, Float64Array, Int64Array, RecordBatch, StringArray,
     TimestampNanosecondArray,
 };
 use arrow::datatypes::Int32Type;
@@ -203,4 +203,123 @@ fn joined_rows_go_once_however_many_they_match() {
             assert_eq!(removed as usize, before - remaining.len(), "seed {seed}: {condition}");
         }
     }
+}
+
+#[test]
+fn an_explained_change_shows_the_plan_of_its_query_and_changes_nothing() {
+    let (_folder, session) = session(&mut ChaCha8Rng::seed_from_u64(11));
+    let before = sorted(&session, "select * from t");
+    let commits = sorted(&session, "select * from information_schema.commits");
+    let explain = |text: &str, parameters: Parameters| -> splay_sql::Result<Vec<(String, String)>> {
+        let mut steps = Vec::new();
+        for batch in session.sql(text, parameters)?.batches()? {
+            let texts = |column: usize| batch.column(column).as_string::<i32>();
+            let rows = texts(0).iter().flatten().zip(texts(1).iter().flatten());
+            steps.extend(rows.map(|(kind, plan)| (kind.to_owned(), plan.to_owned())));
+        }
+        Ok(steps)
+    };
+    for (text, change, plan) in [
+        (
+            "explain insert into t (time, sym) values (timestamp '2024-03-01', 'A')",
+            "Insert the rows of this query into t",
+            "Values",
+        ),
+        (
+            "EXPLAIN insert into t (time, sym) (select time, sym from other)",
+            "Insert the rows of this query into t",
+            "other",
+        ),
+        (
+            "EXPLAIN insert into t select * from other where n > 3 returning sym",
+            "Insert the rows of this query into t",
+            "other",
+        ),
+        (
+            "explain verbose delete from T as old where old.n > 3 and x in (select x from other)",
+            "Delete the rows of t that this query finds",
+            "other",
+        ),
+        (
+            "explain delete from t using other o where o.sym = t.sym",
+            "Delete the rows of t that this query finds",
+            "other",
+        ),
+        (
+            "-- why\nexplain update t set n = n + 1, x = (select max(x) from other) where sym = 'A'",
+            "Update the rows of t that this query finds",
+            "max",
+        ),
+        (
+            "explain update t set n = o.n from other o where o.sym = t.sym returning t.sym",
+            "Update the rows of t that this query finds",
+            "other",
+        ),
+        (
+            "explain create table copied as select sym, time from t where n > 3",
+            "Create table copied with the rows of this query",
+            "n >",
+        ),
+    ] {
+        assert!(!splay_sql::is_change(text), "{text}");
+        let steps = explain(text, Parameters::None).unwrap_or_else(|error| panic!("{text}: {error}"));
+        assert_eq!(steps[0], ("change".to_owned(), change.to_owned()), "{text}");
+        assert!(steps[1..].iter().any(|(_, step)| step.contains(plan)), "{text}: {steps:?}");
+        let is_verbose = steps.iter().any(|(kind, _)| kind == "initial_logical_plan");
+        assert_eq!(is_verbose, text.contains("verbose"), "{text}");
+        let schema = session.describe(text).unwrap_or_else(|error| panic!("{text}: {error}")).schema;
+        assert_eq!(schema, session.sql(text, Parameters::None).unwrap().schema(), "{text}");
+        // Through the method of changing statements it only reads, too.
+        let mut answer = session.change(text, Parameters::None, Stop::NEVER, &IntoFiles(session.database())).unwrap();
+        assert!(answer.change().is_none() && !answer.batches().unwrap().is_empty(), "{text}");
+    }
+    for (text, change) in [
+        ("explain delete from t", "Delete all rows of t"),
+        ("explain create table if not exists t as select * from other", "Nothing: there is a table t already"),
+    ] {
+        assert_eq!(explain(text, Parameters::None).unwrap(), [("change".to_owned(), change.to_owned())], "{text}");
+    }
+    let values = |values: &[i64]| {
+        Parameters::Positional(
+            values.iter().map(|value| datafusion::common::ScalarValue::Int64(Some(*value))).collect(),
+        )
+    };
+    for (text, given, types) in [
+        ("explain delete from t where n > $1", 1, 1),
+        ("explain update t set n = ? where n > ?", 2, 2),
+        ("explain insert into t (n, time, sym) values ($1, timestamp '2024-03-01', 'A')", 1, 1),
+    ] {
+        assert!(explain(text, values(&[3, 4][..given])).unwrap_or_else(|error| panic!("{text}: {error}")).len() > 1);
+        assert_eq!(session.describe(text).unwrap().parameters.len(), types, "{text}");
+    }
+    for (text, part) in [
+        ("explain analyze delete from t", "neither ANALYZE, which would run it, nor options"),
+        ("explain (costs off) delete from t", "neither ANALYZE, which would run it, nor options"),
+        ("explain drop table t", "DROP TABLE has none"),
+        ("explain truncate t", "TRUNCATE has none"),
+        ("explain create table copied (time timestamp)", "CREATE TABLE has none"),
+        ("explain create table t as select * from other", "there is a table \"t\" already"),
+        ("explain create table copied as select n, n from t", "n"),
+        ("explain delete from nobody", "nobody"),
+        ("explain delete from t where nothing = 1", "nothing"),
+        ("explain delete from t where nothing = $1", "nothing"),
+        ("explain delete from t where n > 3 returning nothing", "nothing"),
+        ("explain update t set nothing = 1", "nothing"),
+        ("explain update t set n = nothing", "nothing"),
+        ("explain insert into nobody select * from t", "nobody"),
+        ("explain insert into t (nothing) select n from t", "nothing"),
+        ("explain insert into t select n from t", "the query gives 1 columns"),
+        ("explain insert into t analyze select * from t", "sql parser error"),
+        ("explain insert into t verbose select * from t", "sql parser error"),
+        ("explain insert into t insert into other select * from t where n > $1", "INSERT needs VALUES or a query"),
+        ("explain insert into t select * from t on conflict do nothing", "ON CONFLICT needs a reference table"),
+        ("explain delete from t; delete from t", "one statement at a time"),
+        ("explain delete from", "expected a table"),
+    ] {
+        let error = explain(text, Parameters::None).map(|steps| format!("{steps:?}")).expect_err(text).to_string();
+        assert!(error.contains(part), "{text}: {error}");
+    }
+    check("rows", &sorted(&session, "select * from t"), &before);
+    check("commits", &sorted(&session, "select * from information_schema.commits"), &commits);
+    assert!(session.sql("select * from copied", Parameters::None).is_err());
 }
