@@ -39,7 +39,9 @@ fn no_type(file: &InputFile, field: &Field) -> Error {
             DataType::Null => {
                 format!("column {name} has no value and no type; name one, as in --type {name}=float64")
             }
-            other => format!("column {name} has type {other}, which no column type holds"),
+            other => format!(
+                "column {name} has type {other}, which no column type holds; CREATE TABLE ... AS SELECT ... FROM 'file' takes the other columns"
+            ),
         },
     )
 }

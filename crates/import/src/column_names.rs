@@ -7,6 +7,20 @@ pub(crate) fn same_name(left: &str, right: &str) -> bool {
     left.map(plain).eq(right.map(plain))
 }
 
+/// Names columns in front that have none, as pandas writes an index of several levels; the first stays without a name.
+pub(crate) fn name_index_columns(header: &mut [String]) {
+    for (place, name) in header.iter_mut().enumerate().take_while(|(_, name)| name.is_empty()).skip(1) {
+        *name = format!("{UNNAMED}{place}");
+    }
+}
+
+/// Whether a column has no name of its own. pandas names those by their places when it reads a file.
+pub(crate) fn is_unnamed(name: &str) -> bool {
+    name.is_empty() || name.starts_with(UNNAMED)
+}
+
+const UNNAMED: &str = "Unnamed: ";
+
 /// Names of time columns, the likeliest first.
 pub const TIME_NAMES: [&str; 12] = [
     "ts_event",
@@ -29,4 +43,36 @@ pub use splay_store::SYMBOL_NAMES;
 pub(crate) const DATE_NAMES: [&str; 3] = ["date", "day", "trading_day"];
 
 /// Names of times of day besides those of times.
-pub(crate) const CLOCK_NAMES: [&str; 3] = ["time_m", "time_of_day", "clock"];
+pub(crate) const CLOCK_NAMES: [&str; 5] = ["time_m", "time_of_day", "clock", "trade_time", "quote_time"];
+
+fn is_one_of(name: &str, names: &[&str]) -> bool {
+    names.iter().any(|other| same_name(other, name))
+}
+
+/// Whether a column is usually a date.
+pub(crate) fn is_date_name(name: &str) -> bool {
+    is_one_of(name, &DATE_NAMES) || stem(name, "date").is_some()
+}
+
+/// Whether a column is usually a time or a time of day.
+pub(crate) fn is_clock_name(name: &str) -> bool {
+    !is_one_of(name, &DATE_NAMES) && (is_one_of(name, &TIME_NAMES) || is_one_of(name, &CLOCK_NAMES))
+}
+
+/// Whether the last word of a name is `time`.
+pub(crate) fn ends_as_clock(name: &str) -> bool {
+    stem(name, "time").is_some()
+}
+
+/// Whether two columns are called alike but for their last words, as `trade_date` and `trade_time` are.
+pub(crate) fn are_date_and_clock_of_one(date: &str, clock: &str) -> bool {
+    let stems = stem(date, "date").zip(stem(clock, "time"));
+    stems.is_some_and(|(date, clock)| same_name(&date, &clock))
+}
+
+/// A name without its last word, if that is `word`.
+fn stem(name: &str, word: &str) -> Option<String> {
+    let name = name.trim().to_ascii_lowercase();
+    let stem = name.strip_suffix(word)?;
+    (stem.is_empty() || stem.ends_with(['_', ' ', '-'])).then(|| stem.to_owned())
+}

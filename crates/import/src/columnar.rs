@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{BufReader, Read, Seek};
 
+use arrow::array::ArrayRef;
 use arrow::datatypes::{DataType, FieldRef, SchemaRef};
 use arrow::error::ArrowError;
 use parquet::arrow::ProjectionMask;
@@ -10,7 +11,7 @@ use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, Parq
 use splay_ipc::{FileReader, StreamReader};
 
 use crate::error::{Error, Result};
-use crate::few_texts::{SAMPLE_ROWS, TextSample};
+use crate::few_texts::SAMPLE_ROWS;
 use crate::format::{DetectedFormat, FileBatches};
 use crate::input::InputFile;
 use crate::shared_file::SharedFile;
@@ -172,14 +173,19 @@ pub(crate) fn row_groups(
     Ok(Box::new(reader.map(move |batch| Ok((batch.map_err(|e| wrong(&e))?, 0.0)))))
 }
 
-/// Samples of the columns at these places, in their order: of a Parquet file from its first row groups, from ones in the middle and from the last ones.
-pub(crate) fn samples(file: &InputFile, kind: DetectedFormat, places: &[usize]) -> Result<Vec<TextSample>> {
-    let mut samples: Vec<TextSample> = places.iter().map(|_| TextSample::default()).collect();
+/// Hands out a sample of the columns at these places, each with its number among them: of a Parquet file from its first row groups, from ones in the
+/// middle and from the last ones.
+pub(crate) fn sample(
+    file: &InputFile,
+    kind: DetectedFormat,
+    places: &[usize],
+    add: &mut dyn FnMut(usize, &ArrayRef),
+) -> Result<()> {
     let mut take = |batches: FileBatches, columns: &[usize], mut rows: usize| {
         for batch in batches {
             let (batch, _) = batch?;
             let head = batch.slice(0, rows.min(batch.num_rows()));
-            columns.iter().zip(&mut samples).for_each(|(place, sample)| sample.add(head.column(*place)));
+            columns.iter().enumerate().for_each(|(number, place)| add(number, head.column(*place)));
             rows -= head.num_rows();
             if rows == 0 {
                 break;
@@ -188,8 +194,7 @@ pub(crate) fn samples(file: &InputFile, kind: DetectedFormat, places: &[usize]) 
         Ok::<(), Error>(())
     };
     if kind != DetectedFormat::Parquet {
-        take(batches(file, kind)?, places, SAMPLE_ROWS)?;
-        return Ok(samples);
+        return take(batches(file, kind)?, places, SAMPLE_ROWS);
     }
     let opened = shared(file)?;
     let metadata = parquet_metadata(file, &opened)?;
@@ -201,7 +206,7 @@ pub(crate) fn samples(file: &InputFile, kind: DetectedFormat, places: &[usize]) 
     for groups in picked {
         take(row_groups(file, opened.clone(), metadata.clone(), groups, places.to_vec(), BATCH_ROWS)?, &columns, rows)?;
     }
-    Ok(samples)
+    Ok(())
 }
 
 /// The row groups that a sample is taken from, an equal share of it from each list, given their rows: neighbours at the begin, in the middle and at

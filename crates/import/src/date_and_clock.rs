@@ -1,19 +1,28 @@
 //! Date and time of day in two columns of typed rows, as frames, Parquet and Arrow files have them: together they are the time.
 //!
-//! Which columns these are is decided by the rules for text files (`roles.rs`). Here a time of day may be a text, too, and a date a timestamp at midnight,
-//! as pandas makes it.
+//! Which columns these are is decided by the rules for text files (`roles.rs`). Here a date may also be a timestamp at midnight, as pandas makes it, and
+//! both may be texts or numbers of digits, which are read as those of text files.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions, TimestampNanosecondArray};
-use arrow::compute::{CastOptions, cast_with_options};
-use arrow::datatypes::{DataType, Date32Type, Field, Schema, SchemaRef, Time64NanosecondType, TimeUnit};
+use arrow::array::{
+    Array, ArrayRef, AsArray, Date32Array, RecordBatch, RecordBatchOptions, StringArray, Time64NanosecondArray,
+    TimestampNanosecondArray,
+};
+use arrow::compute::{CastOptions, cast, cast_with_options};
+use arrow::datatypes::{DataType, Date32Type, Field, Int64Type, Schema, SchemaRef, Time64NanosecondType, TimeUnit};
 use arrow::util::display::array_value_to_string;
 use splay_store::{ColumnSpec, ColumnType, TableSpec};
 
-use crate::column_names::{CLOCK_NAMES, DATE_NAMES, TIME_NAMES, same_name};
+use crate::column_names::{DATE_NAMES, ends_as_clock, is_clock_name, is_date_name, same_name};
+use crate::csv::columns;
+use crate::csv::compact_clock::CompactClocks;
+use crate::csv::times::{self, EpochUnit, TimeSpelling};
+use crate::evidence::ValueFormats;
 use crate::exact::natural_type;
 use crate::roles;
+use crate::sniff::Sample;
+use crate::typed_times::is_whole;
 
 const DAY_NS: i64 = 86_400_000_000_000;
 
@@ -24,6 +33,12 @@ pub struct DateAndClock {
     clock: String,
     /// Whether the table has the date as a column of its own.
     keeps_date: bool,
+    /// Whether the table has the time.
+    is_existing: bool,
+    /// Patterns of texts.
+    formats: Vec<String>,
+    /// How texts and numbers are read as times of day: as the first of them are.
+    spelling: OnceLock<TimeSpelling>,
 }
 
 impl DateAndClock {
@@ -37,29 +52,101 @@ impl DateAndClock {
         is_typed: &dyn Fn(&str) -> bool,
     ) -> Option<DateAndClock> {
         let time = existing.map(|table| table.time.as_str()).or(time);
-        let is_named = |name: &str, names: &[&str]| names.iter().any(|other| same_name(other, name));
+        let of_name = |name: &str, own: &ColumnType| {
+            let is_clock = match own {
+                ColumnType::Text | ColumnType::Symbol => is_clock_name(name) || ends_as_clock(name),
+                _ => roles::may_be_digits_of_clock(name, time),
+            };
+            match () {
+                () if is_clock => Some(ColumnType::Time),
+                () if is_date_name(name) => Some(ColumnType::Date),
+                () => None,
+            }
+        };
+        DateAndClock::found(schema, time, existing, is_typed, &of_name).filter(|found| found.is_sure(schema, time))
+    }
+
+    /// These columns of a file, of whose texts and numbers a sample was taken by the formats that the caller gave.
+    pub(crate) fn of_sample(
+        schema: &Schema,
+        time: Option<&str>,
+        existing: Option<&TableSpec>,
+        is_typed: &dyn Fn(&str) -> bool,
+        sample: &Sample,
+    ) -> Option<DateAndClock> {
+        let time = existing.map(|table| table.time.as_str()).or(time);
+        let of_values = |name: &str, own: &ColumnType| {
+            let evidence = sample.evidence(name)?;
+            let is_digits = || roles::may_be_digits_of_clock(name, time) && evidence.compact_clock().is_some();
+            match evidence.column_type(name, sample.rows, &sample.writing).0 {
+                ColumnType::Time => Some(ColumnType::Time),
+                ColumnType::Timestamp if !is_whole(own) => Some(ColumnType::Timestamp),
+                _ if is_digits() => Some(ColumnType::Time),
+                _ if is_date_name(name) && evidence.is_of_dates() => Some(ColumnType::Date),
+                ColumnType::Date if is_date_name(name) => Some(ColumnType::Date),
+                _ => None,
+            }
+        };
+        let found = DateAndClock::found(schema, time, existing, is_typed, &of_values)?;
+        let is_text = |data_type| matches!(natural_type(data_type), Some(ColumnType::Text | ColumnType::Symbol));
+        let is_read = schema.field_with_name(&found.clock).is_ok_and(|field| is_text(field.data_type()));
+        if !is_read && !found.is_sure(schema, time) {
+            return None;
+        }
+        if let Some(evidence) = sample.evidence(&found.clock) {
+            let spelling = match evidence.compact_clock() {
+                Some(form) if sample.writing.formats.is_empty() => TimeSpelling::Compact(form),
+                _ => clock_spelling(&sample.writing),
+            };
+            found.spelling.set(spelling).unwrap_or_default();
+        }
+        Some(DateAndClock { formats: sample.writing.formats.clone(), ..found })
+    }
+
+    /// Looks for them, where `by_digits` says what a column of texts or numbers is besides these.
+    fn found(
+        schema: &Schema,
+        time: Option<&str>,
+        existing: Option<&TableSpec>,
+        is_typed: &dyn Fn(&str) -> bool,
+        by_digits: &dyn Fn(&str, &ColumnType) -> Option<ColumnType>,
+    ) -> Option<DateAndClock> {
         let fields = schema.fields().iter().filter(|field| !is_typed(field.name()));
         let typed: Vec<(&str, ColumnType)> = fields
             .filter_map(|field| {
-                let name = field.name().as_str();
-                let is_clock = is_named(name, &CLOCK_NAMES) || is_named(name, &TIME_NAMES);
-                Some(match natural_type(field.data_type())? {
-                    ColumnType::Text | ColumnType::Symbol if is_clock => (name, ColumnType::Time),
-                    ColumnType::Timestamp if is_named(name, &DATE_NAMES) => (name, ColumnType::Date),
-                    other => (name, other),
-                })
+                let (name, own) = (field.name().as_str(), natural_type(field.data_type())?);
+                let is_midnight = own == ColumnType::Timestamp && DATE_NAMES.iter().any(|usual| same_name(usual, name));
+                let other = match own {
+                    _ if is_midnight => Some(ColumnType::Date),
+                    _ if may_hold_digits(&own) => by_digits(name, &own),
+                    _ => None,
+                };
+                Some((name, other.unwrap_or(own)))
             })
             .collect();
         let columns: Vec<(&str, &ColumnType)> = typed.iter().map(|(name, of)| (*name, of)).collect();
         let (date, clock) = roles::date_and_clock(&columns, time)?;
         let keeps_date = existing.is_some_and(|table| table.position(date).is_some());
-        Some(DateAndClock { date: date.to_owned(), clock: clock.to_owned(), keeps_date })
+        Some(DateAndClock {
+            date: date.to_owned(),
+            clock: clock.to_owned(),
+            keeps_date,
+            is_existing: existing.is_some(),
+            formats: Vec::new(),
+            spelling: OnceLock::new(),
+        })
+    }
+
+    /// Whether the names alone say that texts or numbers are times of day.
+    fn is_sure(&self, schema: &Schema, time: Option<&str>) -> bool {
+        let own = schema.field_with_name(&self.clock).ok().and_then(|field| natural_type(field.data_type()));
+        !own.is_some_and(|own| may_hold_digits(&own)) || roles::is_surely_clock(&self.clock, &self.date, time)
     }
 
     /// What was found, in words.
     #[must_use]
     pub fn note(&self) -> String {
-        format!("{} is the time of day on the {} of its row", self.clock, self.date)
+        roles::joined(&self.date, &self.clock, self.spelling.get().unwrap_or(&TimeSpelling::ClockText))
     }
 
     /// Columns of a table with the time in the place of the time of day.
@@ -90,7 +177,7 @@ impl DateAndClock {
     /// A text for the first row whose date or time of day isn't one.
     pub fn join(&self, rows: &RecordBatch) -> Result<RecordBatch, String> {
         let column = |name: &str| rows.column_by_name(name).ok_or_else(|| format!("there is no column {name:?}"));
-        let times = times(column(&self.date)?, column(&self.clock)?, &self.clock)?;
+        let times = self.times(column(&self.date)?, column(&self.clock)?)?;
         let own = rows.schema();
         let stay = own.fields().iter().zip(rows.columns()).filter(|(field, _)| self.stays(field));
         let columns = stay.map(|(field, values)| match field.name() == &self.clock {
@@ -101,9 +188,85 @@ impl DateAndClock {
         let joined = RecordBatch::try_new_with_options(self.schema(&own), columns.collect(), &options);
         joined.map_err(|error| error.to_string())
     }
+
+    fn times(&self, dates: &ArrayRef, clocks: &ArrayRef) -> Result<ArrayRef, String> {
+        if let Some(instants) = self.instants(clocks) {
+            return Ok(instants);
+        }
+        let days = match natural_type(dates.data_type()) {
+            Some(own) if may_hold_digits(&own) => self.days(&texts(dates)?)?,
+            _ => days(dates, &self.clock)?,
+        };
+        let clocks = match natural_type(clocks.data_type()) {
+            Some(own) if may_hold_digits(&own) => self.times_of_day(&texts(clocks)?)?,
+            _ => as_type(clocks, &DataType::Time64(TimeUnit::Nanosecond), "time of day")?,
+        };
+        at_days(&days, &clocks)
+    }
+
+    /// Instants that a table has instead of times of day: as nanoseconds from 1970.
+    fn instants(&self, clocks: &ArrayRef) -> Option<ArrayRef> {
+        let is_nanos = |number: i64| EpochUnit::guess(i128::from(number)) == Some(EpochUnit::Nanos);
+        let numbers = clocks.as_primitive_opt::<Int64Type>().filter(|_| self.is_existing)?;
+        let is_all = numbers.iter().flatten().all(is_nanos) && numbers.null_count() < numbers.len();
+        is_all.then(|| cast(clocks, &DataType::Timestamp(TimeUnit::Nanosecond, None)).ok())?
+    }
+
+    fn days(&self, texts: &StringArray) -> Result<ArrayRef, String> {
+        let day =
+            |text: &str| columns::date(text.trim().as_bytes(), &self.formats).or_else(|| times::date(text.as_bytes()));
+        let days = texts.iter().map(|text| text.map(|text| day(text).ok_or_else(|| no(text, "date"))).transpose());
+        Ok(Arc::new(days.collect::<Result<Date32Array, String>>()?))
+    }
+
+    fn times_of_day(&self, texts: &StringArray) -> Result<ArrayRef, String> {
+        let values = || texts.iter().flatten().map(str::trim);
+        let spelling = match self.spelling.get() {
+            Some(spelling) => spelling,
+            None if texts.null_count() == texts.len() => &TimeSpelling::ClockText,
+            None => self.spelling.get_or_init(|| {
+                let mut compact = CompactClocks::default();
+                values().for_each(|text| compact.add(text.as_bytes()));
+                compact.form().map_or(TimeSpelling::ClockText, TimeSpelling::Compact)
+            }),
+        };
+        let nanos =
+            |text: &str| times::time_of_day(text.trim().as_bytes(), spelling).ok_or_else(|| self.no_clock(text));
+        let clocks = texts.iter().map(|text| text.map(nanos).transpose());
+        Ok(Arc::new(clocks.collect::<Result<Time64NanosecondArray, String>>()?))
+    }
+
+    fn no_clock(&self, text: &str) -> String {
+        let is_digits = text.bytes().all(|byte| byte.is_ascii_digit());
+        let remark = if is_digits { " for sure; make times of day of the column first" } else { "" };
+        no(text, "time of day") + remark
+    }
 }
 
-fn times(dates: &ArrayRef, clocks: &ArrayRef, name: &str) -> Result<ArrayRef, String> {
+/// How texts are read as times of day.
+fn clock_spelling(writing: &ValueFormats) -> TimeSpelling {
+    match writing.formats.as_slice() {
+        [] => TimeSpelling::ClockText,
+        formats => TimeSpelling::ClockPatterns(formats.to_vec()),
+    }
+}
+
+/// Whether dates and times of day may be written in a column of this type.
+pub(crate) fn may_hold_digits(own: &ColumnType) -> bool {
+    matches!(own, ColumnType::Text | ColumnType::Symbol | ColumnType::Float64 | ColumnType::Float32) || is_whole(own)
+}
+
+fn no(text: &str, what: &str) -> String {
+    format!("{text:?} is no {what}")
+}
+
+/// Values as they are written.
+fn texts(values: &ArrayRef) -> Result<StringArray, String> {
+    let texts = cast(values, &DataType::Utf8).map_err(|error| error.to_string())?;
+    Ok(texts.as_string::<i32>().clone())
+}
+
+fn days(dates: &ArrayRef, name: &str) -> Result<ArrayRef, String> {
     let days = as_type(dates, &DataType::Date32, "date")?;
     if matches!(dates.data_type(), DataType::Timestamp(..)) {
         let midnights = as_type(&days, dates.data_type(), "date")?;
@@ -113,7 +276,11 @@ fn times(dates: &ArrayRef, clocks: &ArrayRef, name: &str) -> Result<ArrayRef, St
             return Err(format!("{} has a time of day, beside the column {name:?}", shown(dates, row)));
         }
     }
-    let clocks = as_type(clocks, &DataType::Time64(TimeUnit::Nanosecond), "time of day")?;
+    Ok(days)
+}
+
+/// Times of day on days.
+fn at_days(days: &ArrayRef, clocks: &ArrayRef) -> Result<ArrayRef, String> {
     let (days, clocks) = (days.as_primitive::<Date32Type>(), clocks.as_primitive::<Time64NanosecondType>());
     let time = |(day, clock): (Option<i32>, Option<i64>)| match (day, clock) {
         (Some(day), Some(clock)) => {
@@ -131,7 +298,7 @@ fn as_type(values: &ArrayRef, to: &DataType, what: &str) -> Result<ArrayRef, Str
     let cast = cast_with_options(values, to, &CastOptions { safe: true, ..CastOptions::default() });
     let cast = cast.map_err(|error| error.to_string())?;
     match (0..values.len()).find(|row| values.is_valid(*row) && cast.is_null(*row)) {
-        Some(row) => Err(format!("{:?} is no {what}", shown(values, row))),
+        Some(row) => Err(no(&shown(values, row), what)),
         None => Ok(cast),
     }
 }

@@ -5,11 +5,12 @@ use std::collections::HashSet;
 
 use splay_store::ColumnType;
 
-use crate::column_names::{SYMBOL_NAMES, TIME_NAMES, same_name};
+use crate::column_names::{SYMBOL_NAMES, TIME_NAMES, ends_as_clock, is_clock_name, same_name};
 use crate::csv::columns::{NULL_TOKENS, null_option};
+use crate::csv::compact_clock::{CompactClock, CompactClocks};
 use crate::csv::number_form::NumberForm;
 use crate::csv::numbers;
-use crate::csv::times::{self, DayFirstDate, EpochUnit, TimeSpelling};
+use crate::csv::times::{self, DayFirstDate, EpochUnit, InstantFormats, TimeSpelling};
 use crate::few_texts::{SAMPLE_ROWS, are_symbols};
 
 /// Most items of a list that becomes levels.
@@ -100,12 +101,17 @@ pub(crate) struct Evidence {
     /// Lists and objects, and the most items of one; no levels if one isn't a list of numbers.
     nested: usize,
     levels: Option<usize>,
-    /// Whether all are times of day.
-    clock: bool,
+    /// How many are times of day, and the first that is none.
+    clocks: usize,
+    no_clock: Vec<u8>,
+    /// What they are as times of day of digits alone.
+    compact: CompactClocks,
     /// Whether all whole numbers are floats of the same value.
     is_small: bool,
     /// Whether the caller's formats read all: as instants, dates, times of day.
     by_format: [bool; 3],
+    /// Whether they read all as times of day whose zeros in front may be missing.
+    clocks_by_format: bool,
     is_tried: bool,
     /// Numbers with points and commas, by form.
     separated: [SeparatedNumbers; 2],
@@ -113,6 +119,7 @@ pub(crate) struct Evidence {
     /// How dates are written that are in none of the usual forms.
     foreign: Option<DayFirstDate>,
     is_foreign: bool,
+    instant_formats: InstantFormats,
     example: Vec<u8>,
 }
 
@@ -132,14 +139,18 @@ impl Default for Evidence {
             distinct: HashSet::new(),
             nested: 0,
             levels: Some(0),
-            clock: true,
+            clocks: 0,
+            no_clock: Vec::new(),
+            compact: CompactClocks::default(),
             is_small: true,
             by_format: [true; 3],
+            clocks_by_format: true,
             is_tried: false,
             separated: [SeparatedNumbers { all: true, any: false }; 2],
             among_words: NumbersAmongWords::default(),
             foreign: None,
             is_foreign: true,
+            instant_formats: InstantFormats::default(),
             example: Vec::new(),
         }
     }
@@ -171,7 +182,7 @@ impl Evidence {
         let text = text.trim_ascii();
         self.values += 1;
         self.add_written(text, writing);
-        self.clock = self.clock && times::time_of_day(text, &TimeSpelling::ClockText).is_some();
+        self.add_clock(text);
         self.bool = self.bool && (text.eq_ignore_ascii_case(b"true") || text.eq_ignore_ascii_case(b"false"));
         // What a number is as the caller writes them.
         let number = match writing.numbers {
@@ -218,7 +229,7 @@ impl Evidence {
         if symbol_name {
             return plain(ColumnType::Symbol);
         }
-        if self.is_formatted() {
+        if self.is_formatted(name) {
             return self.formatted(writing);
         }
         if let Some(unit) = self.epoch.filter(|_| self.epoch_possible && time_name) {
@@ -246,22 +257,31 @@ impl Evidence {
         if self.timestamps == self.values || time_name && self.timestamps * 10 >= self.values * 9 {
             return plain(ColumnType::Timestamp);
         }
-        if self.clock {
+        let is_clock = is_clock_name(name) || ends_as_clock(name);
+        if self.clocks == self.values || is_clock && self.clocks * 10 >= self.values * 9 {
             return (ColumnType::Time, TimeSpelling::ClockText);
         }
         let are_symbols = are_symbols(self.distinct.len(), self.bytes_max, rows);
         plain(if are_symbols { ColumnType::Symbol } else { ColumnType::Text })
     }
 
+    fn add_clock(&mut self, text: &[u8]) {
+        self.compact.add(text);
+        if times::time_of_day(text, &TimeSpelling::ClockText).is_some() {
+            self.clocks += 1;
+        } else if self.no_clock.is_empty() {
+            self.no_clock = text.to_vec();
+        }
+    }
+
     fn add_written(&mut self, text: &[u8], writing: &ValueFormats) {
         if self.example.is_empty() {
             self.example = text.to_vec();
         }
-        if !writing.formats.is_empty() && self.by_format != [false; 3] {
-            let matches = times::by_formats(text, &writing.formats);
-            self.is_tried = true;
-            self.by_format.iter_mut().zip(matches).for_each(|(all, matches)| *all &= matches);
+        if !writing.formats.is_empty() {
+            self.add_formatted(text, &writing.formats);
         }
+        self.instant_formats.add(text);
         let forms = self.separated.iter_mut().zip(NumberForm::USUAL);
         forms.filter(|(separated, _)| separated.all).for_each(|(separated, form)| separated.add(text, form));
         if self.is_foreign {
@@ -274,14 +294,56 @@ impl Evidence {
         }
     }
 
-    /// Whether the caller's formats read all values.
-    pub fn is_formatted(&self) -> bool {
-        self.is_tried && self.by_format != [false; 3]
+    fn add_formatted(&mut self, text: &[u8], formats: &[String]) {
+        self.is_tried = true;
+        self.clocks_by_format = self.clocks_by_format && times::is_clock_by_formats(text, formats);
+        if self.by_format != [false; 3] {
+            let matches = times::by_formats(text, formats);
+            self.by_format.iter_mut().zip(matches).for_each(|(all, matches)| *all &= matches);
+        }
+    }
+
+    /// Whether the caller's formats read all values. Zeros in front are missing of times of day alone.
+    pub fn is_formatted(&self, name: &str) -> bool {
+        let is_clock = || self.clocks_by_format && (is_clock_name(name) || ends_as_clock(name));
+        self.is_tried && (self.by_format != [false; 3] || is_clock())
     }
 
     /// Whether they read them as dates.
     pub fn is_formatted_date(&self) -> bool {
-        self.is_formatted() && !self.by_format[0] && self.by_format[1]
+        self.is_tried && !self.by_format[0] && self.by_format[1]
+    }
+
+    /// The form in which all values are times of day of digits, if it is the only one.
+    pub fn compact_clock(&self) -> Option<CompactClock> {
+        self.compact.form()
+    }
+
+    /// Whether all values are dates.
+    pub fn is_of_dates(&self) -> bool {
+        self.date && self.values > 0
+    }
+
+    /// The unit in which all values are numbers since 1970.
+    pub fn epoch_unit(&self) -> Option<EpochUnit> {
+        self.epoch.filter(|_| self.epoch_possible)
+    }
+
+    /// A value that stands against reading the column as times of day; the first one if none does more than others. `None` of a column without values.
+    pub fn doubtful_clock(&self) -> Option<&[u8]> {
+        let no_clock = if self.clocks > 0 { &self.no_clock } else { &self.example };
+        let doubtful = self.compact.other().filter(|_| self.clocks == 0).unwrap_or(no_clock);
+        (self.values > 0).then_some(doubtful)
+    }
+
+    /// The first value.
+    pub fn example(&self) -> &[u8] {
+        &self.example
+    }
+
+    /// The format that reads all values as dates or instants, though they are none of the usual ways.
+    pub fn instant_format(&self) -> Option<&'static str> {
+        self.instant_formats.first()
     }
 
     fn formatted(&self, writing: &ValueFormats) -> (ColumnType, TimeSpelling) {

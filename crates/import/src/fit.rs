@@ -1,23 +1,20 @@
 //! Batches of a file's own schema into batches of the table's.
 //!
-//! Columns are matched by name without regard to case; those the file lacks are null. Values stay the same (`exact.rs`).
+//! Columns are matched by name without regard to case; those the file lacks are null. Values stay the same (`exact.rs`);
+//! texts and whole numbers that shall be of other types are read (`typed_times.rs`).
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
-use arrow::array::{
-    Array, ArrayRef, AsArray, BooleanArray, RecordBatch, RecordBatchOptions, TimestampNanosecondArray, new_null_array,
-};
+use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, new_null_array};
 use arrow::compute::filter_record_batch;
-use arrow::datatypes::{DataType, SchemaRef, TimestampNanosecondType};
+use arrow::datatypes::SchemaRef;
 use arrow::util::display::array_value_to_string;
-use splay_store::{ColumnSpec, ColumnType, TableSpec};
+use splay_store::{ColumnSpec, TableSpec};
 
 use crate::csv::parse::MalformedRow;
-use crate::csv::times::LocalZone;
 use crate::error::{Error, Result, listed};
-use crate::exact::cast_exactly;
 use crate::input::InputFile;
+use crate::typed_times::TypedTimes;
 
 /// Fits batches of one file to a table.
 pub(crate) struct Fitter<'a> {
@@ -25,15 +22,14 @@ pub(crate) struct Fitter<'a> {
     file: &'a InputFile,
     schema: SchemaRef,
     rows: u64,
-    /// Zone of timestamps without one.
-    zone: Option<LocalZone>,
+    times: &'a TypedTimes,
     /// Whether rows that don't fit are handed back.
     sets_aside: bool,
 }
 
 impl<'a> Fitter<'a> {
-    pub fn new(spec: &'a TableSpec, file: &'a InputFile, zone: Option<LocalZone>, sets_aside: bool) -> Fitter<'a> {
-        Fitter { spec, file, schema: spec.arrow(), rows: 0, zone, sets_aside }
+    pub fn new(spec: &'a TableSpec, file: &'a InputFile, times: &'a TypedTimes, sets_aside: bool) -> Fitter<'a> {
+        Fitter { spec, file, schema: spec.arrow(), rows: 0, times, sets_aside }
     }
 
     fn misfit(&self, reason: String) -> Error {
@@ -75,7 +71,7 @@ impl<'a> Fitter<'a> {
         for ((column, array_of_batch), field) in self.pairs(batch).into_iter().zip(self.schema.fields()) {
             arrays.push(match array_of_batch {
                 Some(array) => {
-                    let cast = self.cast(array, &column.column_type);
+                    let cast = self.cast(array, column);
                     cast.map_err(|reason| self.misfit(self.first_misfit(array, column, &reason)))?
                 }
                 None => new_null_array(field.data_type(), rows),
@@ -101,7 +97,7 @@ impl<'a> Fitter<'a> {
     /// Where a column doesn't fit, in words.
     fn first_misfit(&self, array: &ArrayRef, column: &ColumnSpec, reason: &str) -> String {
         let text = format!("column {}: {} into {}: {reason}", column.name, array.data_type(), column.column_type);
-        match self.unfit(array, &column.column_type, 1).first() {
+        match self.unfit(array, column, 1).first() {
             Some((row, _)) => {
                 format!("{text}; the first such value is {} in row {}", value(array, *row), self.rows + *row as u64 + 1)
             }
@@ -114,7 +110,7 @@ impl<'a> Fitter<'a> {
         let mut first_faults: BTreeMap<usize, (String, String)> = BTreeMap::new();
         for (place, (column, array)) in self.pairs(batch).into_iter().enumerate() {
             let Some(array) = array else { continue };
-            for (row, reason) in self.unfit(array, &column.column_type, usize::MAX) {
+            for (row, reason) in self.unfit(array, column, usize::MAX) {
                 let reason = format!("{} is not {}: {reason}", value(array, row), column.column_type);
                 first_faults.entry(row).or_insert((column.name.clone(), reason));
             }
@@ -134,14 +130,14 @@ impl<'a> Fitter<'a> {
     }
 
     /// The first `most` rows whose value can't be cast, by halving what can't.
-    fn unfit(&self, array: &ArrayRef, target: &ColumnType, most: usize) -> Vec<(usize, String)> {
+    fn unfit(&self, array: &ArrayRef, column: &ColumnSpec, most: usize) -> Vec<(usize, String)> {
         let mut misfits = Vec::new();
         let mut pending = vec![0..array.len()];
         while let Some(rows) = pending.pop() {
             if misfits.len() >= most {
                 break;
             }
-            match self.cast(&array.slice(rows.start, rows.len()), target) {
+            match self.cast(&array.slice(rows.start, rows.len()), column) {
                 Ok(_) => {}
                 Err(reason) if rows.len() <= 1 => misfits.push((rows.start, reason)),
                 Err(_) => {
@@ -155,25 +151,11 @@ impl<'a> Fitter<'a> {
         misfits
     }
 
-    fn cast(&self, array: &ArrayRef, target: &ColumnType) -> Result<ArrayRef, String> {
-        match (&self.zone, array.data_type()) {
-            (Some(zone), DataType::Timestamp(_, None)) => {
-                cast_exactly(&in_zone(array, &mut zone.clone())?, target, &self.spec.time_zone)
-            }
-            _ => cast_exactly(array, target, &self.spec.time_zone),
-        }
+    fn cast(&self, array: &ArrayRef, column: &ColumnSpec) -> Result<ArrayRef, String> {
+        self.times.cast(array, column, &self.spec.time_zone)
     }
 }
 
 fn value(array: &ArrayRef, row: usize) -> String {
     array_value_to_string(array, row).unwrap_or_default()
-}
-
-/// Local times of a zone as instants.
-fn in_zone(array: &ArrayRef, zone: &mut LocalZone) -> Result<ArrayRef, String> {
-    let local = cast_exactly(array, &ColumnType::Timestamp, "UTC")?;
-    let instants = local.as_primitive::<TimestampNanosecondType>().iter();
-    let instants: Result<TimestampNanosecondArray, &str> =
-        instants.map(|local| local.map(|local| zone.instant(local)).transpose()).collect();
-    Ok(Arc::new(instants?.with_timezone("UTC")))
 }

@@ -58,6 +58,9 @@ mod shared_file;
 mod sniff;
 mod text_blocks;
 mod text_file_format;
+mod time_apart;
+mod typed_sample;
+mod typed_times;
 
 pub use column_names::{SYMBOL_NAMES, TIME_NAMES};
 pub use csv::delimiter::Delimiter;

@@ -6,16 +6,16 @@ use std::sync::atomic::AtomicU64;
 use splay_store::{ColumnSpec, ColumnType, DATE_COLUMN, DayStart, Reference, TableSpec};
 
 use crate::binary::natural_columns;
-use crate::column_names::{SYMBOL_NAMES, TIME_NAMES, same_name};
+use crate::column_names::{SYMBOL_NAMES, TIME_NAMES, is_clock_name, is_date_name, same_name};
 use crate::csv::columns::{ColumnPlan, set_null_tokens};
 use crate::csv::delimiter::Delimiter;
 use crate::csv::times::{LocalZone, TimeSpelling};
-use crate::date_and_clock::DateAndClock;
+use crate::date_and_clock::{DateAndClock, may_hold_digits};
 use crate::decompress::DecompressedStream;
 use crate::detect::{detect, is_utf16};
 use crate::error::{Error, Result, listed};
 use crate::evidence::ValueFormats;
-use crate::few_texts::SAMPLE_ROWS;
+use crate::few_texts::{SAMPLE_ROWS, TextSample};
 use crate::format::{DetectedFormat, guarded};
 use crate::input::InputFile;
 use crate::json;
@@ -25,6 +25,9 @@ use crate::settings::{ImportSettings, OnError};
 use crate::sniff::{self, SAMPLE_BYTES, Sample};
 use crate::text_blocks::BLOCK_BYTES;
 use crate::text_file_format::{ColumnRule, DateSource, TextFileFormat};
+use crate::time_apart::TimeApart;
+use crate::typed_sample::{check_formats, epoch_units, typed_sample};
+use crate::typed_times::TypedTimes;
 
 /// Characters that names of columns hardly have.
 const NOT_OF_NAMES: [char; 6] = [':', ';', '=', '{', '"', '\\'];
@@ -43,8 +46,8 @@ pub struct Import {
     pub(crate) on_error: OnError,
     pub(crate) threads: usize,
     pub(crate) block_bytes: usize,
-    /// Zone of times without one in binary files.
-    pub(crate) zone: Option<LocalZone>,
+    /// How times of binary files are read.
+    pub(crate) times: TypedTimes,
     /// The columns of binary files that are the time together.
     pub(crate) clock: Option<DateAndClock>,
     /// What was found out, and what would help.
@@ -67,13 +70,6 @@ impl From<splay_store::Error> for SampleEnd {
     fn from(_: splay_store::Error) -> SampleEnd {
         SampleEnd::Failed
     }
-}
-
-/// What the first rows of text files say besides names and types.
-struct SampleFacts {
-    rows: usize,
-    /// The first record that isn't a row.
-    fault: Option<String>,
 }
 
 #[derive(Debug, Clone)]
@@ -106,7 +102,7 @@ pub fn plan(
     };
     let mut notes = Vec::new();
     let own_date = settings.types.iter().any(|(name, _)| same_name(name, DATE_COLUMN)) || settings.recipe.is_some();
-    let mut clock = None;
+    let (mut clock, mut units) = (None, Vec::new());
     let (spec, reading) = match kind {
         DetectedFormat::Text(_) | DetectedFormat::Json => {
             let (spec, mut format) = plan_text(table, &files, kind, &settings, existing, &mut notes)?;
@@ -114,9 +110,15 @@ pub fn plan(
             (spec, ReaderKind::Text(format))
         }
         kind => {
-            clock = date_and_clock(first, kind, &settings, existing)?;
+            let sample = sample_typed(first, kind, &settings, existing)?;
+            clock = date_and_clock(first, kind, &settings, existing, &sample)?;
             notes.extend(clock.as_ref().map(DateAndClock::note));
-            (plan_binary(table, first, kind, &settings, existing, clock.as_ref())?, ReaderKind::Binary(kind))
+            let spec = plan_binary(table, first, kind, &settings, existing, (clock.as_ref(), &sample, &mut notes))?;
+            units = epoch_units(first, kind, &spec, &mut notes)?;
+            if clock.is_none() && !settings.date_formats.is_empty() {
+                check_formats(first, kind, &spec)?;
+            }
+            (spec, ReaderKind::Binary(kind))
         }
     };
     spec.validate()?;
@@ -131,7 +133,8 @@ pub fn plan(
     }
     let zone = settings.zone.as_deref().map(files_zone).transpose()?;
     let threads = settings.threads.max(1);
-    let import = Import { zone, clock, notes, ..Import::of(spec, files, reading, (settings.on_error, threads)) };
+    let times = TypedTimes { zone, units, formats: settings.date_formats.clone() };
+    let import = Import { times, clock, notes, ..Import::of(spec, files, reading, (settings.on_error, threads)) };
     match import.spec.without_date().filter(|_| existing.is_none() && !own_date) {
         Some(other) => import.try_without_date(other),
         None if import.spec.has_virtual_date() => Ok(import.with_virtual_dates()),
@@ -147,8 +150,8 @@ impl Import {
         (on_error, threads): (OnError, usize),
     ) -> Import {
         let rows = spec.as_read();
-        let (block_bytes, zone, clock, notes) = (BLOCK_BYTES, None, None, Vec::new());
-        Import { rows, spec, files, reading, on_error, threads, block_bytes, zone, clock, notes }
+        let (block_bytes, times, clock, notes) = (BLOCK_BYTES, TypedTimes::default(), None, Vec::new());
+        Import { rows, spec, files, reading, on_error, threads, block_bytes, times, clock, notes }
     }
 
     /// Rows may have a date, though their table has no such column.
@@ -163,7 +166,7 @@ impl Import {
     /// The import into the same table without its column `date`, if the first rows have no other dates than those of their times.
     fn try_without_date(mut self, other: TableSpec) -> Result<Import> {
         let trial = Import::of(other, self.files.clone(), self.reading.clone(), (OnError::Stop, 1));
-        let trial = Import { zone: self.zone.clone(), clock: self.clock.clone(), ..trial }.with_virtual_dates();
+        let trial = Import { times: self.times.clone(), clock: self.clock.clone(), ..trial }.with_virtual_dates();
         let (spec, place) = (trial.spec.clone(), trial.spec.columns.len());
         let mut agree = None;
         let looked = trial.run_as_read(&mut |block| {
@@ -266,7 +269,7 @@ fn plan_text(
     let first = files.first().map(|f| f.name.as_str()).unwrap_or_default();
     let time_zone = time_zone(settings, existing);
     let zone = zone(&time_zone)?;
-    let (mut format, facts) = text_format(files, kind, settings, existing, notes)?;
+    let (mut format, sample) = text_format(files, kind, settings, existing, notes)?;
     let levels = |column_type: &ColumnType| match column_type {
         ColumnType::Levels { size } if !format.json => Some(*size),
         _ => None,
@@ -278,12 +281,17 @@ fn plan_text(
     for (name, size) in typed_columns {
         roles::join_levels(&mut format.rules, &name, size)?;
     }
-    if settings.recipe.is_none() {
+    let mut apart = TimeApart::default();
+    if let Some(sample) = &sample {
         let time_column = settings.time.as_deref().or(existing.map(|table| table.time.as_str()));
-        notes.extend(roles::join_date_and_clock(&mut format, time_column, existing));
+        let is_typed = |name: &str| settings.types.iter().any(|(typed, _)| same_name(typed, name));
+        roles::read_compact_clock(&mut format, sample, time_column, &is_typed);
+        notes.extend(roles::join_date_and_clock(&mut format, time_column, existing, &is_typed));
+        apart = TimeApart::of(&columns(&format.rules), sample, &is_typed);
+        apart.has_recipes = true;
     }
     let misfit = |reason: String| Error::Misfit { file: first.to_owned(), table: table.to_owned(), reason };
-    if existing.is_none() && facts.as_ref().is_some_and(|facts| facts.rows == 0 && facts.fault.is_none()) {
+    if existing.is_none() && sample.as_ref().is_some_and(|sample| sample.rows == 0 && sample.fault.is_none()) {
         let untyped = untyped(&columns(&format.rules), settings);
         if let Some(column) = untyped.first() {
             return Err(misfit(format!(
@@ -330,14 +338,16 @@ fn plan_text(
     let time = time.ok_or_else(|| {
         let names: Vec<&str> = format.rules.iter().filter_map(|rule| rule.names.first()).map(String::as_str).collect();
         let recipe = if format.header { Recipe::fitting(&names) } else { None };
-        if let Some(recipe) = recipe {
+        if let Some(recipe) = recipe.filter(|recipe| reads(recipe, files, settings)) {
             return misfit(format!("its header fits the recipe {recipe}: load it with --recipe {recipe}"));
         }
         let mut remarks = notes.clone();
+        remarks.extend(sample.iter().flat_map(Sample::formats));
+        remarks.extend(apart.remarks());
         if format.header && !format.json && names.iter().any(|name| name.contains(NOT_OF_NAMES)) {
             remarks.push("--no-header if the first line has values".to_owned());
         }
-        match facts.and_then(|facts| Some((facts.rows, facts.fault?))) {
+        match sample.as_ref().and_then(|sample| Some((sample.rows, sample.fault.clone()?))) {
             None => misfit(no_time(&columns(&format.rules), &remarks)),
             Some((0, fault)) => misfit(format!("its first rows can't be read: {fault}")),
             Some((_, fault)) => {
@@ -346,6 +356,8 @@ fn plan_text(
             }
         }
     })?;
+    let is_asked = settings.time.is_some() || existing.is_some();
+    notes.extend(apart.check(&time, is_asked).map_err(&misfit)?);
     let plan = plan_named(&mut format.rules, &time).ok_or_else(|| no_column("time", &time))?;
     sniff::as_timestamp(plan, &zone);
     let time = plan.name.clone();
@@ -371,6 +383,18 @@ fn plan_text(
             .with_day_start(day_start(settings)),
     };
     Ok((spec, format))
+}
+
+/// Whether a built-in recipe reads the first rows of files, as far as their names allow a trial.
+fn reads(recipe: &str, files: &[InputFile], settings: &ImportSettings) -> bool {
+    let (Some(recipe), Some(first)) = (Recipe::builtin(recipe), files.first()) else { return false };
+    if !recipe.format.takes_name(first) {
+        return true;
+    }
+    let settings = ImportSettings { recipe: Some(recipe), on_error: OnError::Stop, threads: 1, ..settings.clone() };
+    let Ok(import) = plan("trial", vec![first.clone()], settings, None) else { return false };
+    let read = import.run_as_read(&mut |_| Err(SampleEnd::Enough));
+    read.is_ok() || matches!(read, Err(SampleEnd::Enough))
 }
 
 /// Has times that are written without a zone be of the one that was asked for.
@@ -530,12 +554,8 @@ fn text_format(
     settings: &ImportSettings,
     existing: Option<&TableSpec>,
     notes: &mut Vec<String>,
-) -> Result<(TextFileFormat, Option<SampleFacts>)> {
-    let writing = ValueFormats {
-        formats: settings.date_formats.clone(),
-        numbers: settings.numbers,
-        nulls: settings.null_texts.clone(),
-    };
+) -> Result<(TextFileFormat, Option<Sample>)> {
+    let writing = writing(settings);
     if let Some(recipe) = &settings.recipe {
         let mut format = recipe.format.clone();
         format.header = settings.header.unwrap_or(format.header);
@@ -608,7 +628,16 @@ fn text_format(
         zero_groups: Vec::new(),
         trailer: None,
     };
-    Ok((format, Some(SampleFacts { rows: sample.rows, fault: sample.fault })))
+    Ok((format, Some(sample)))
+}
+
+/// How values are written, as far as the settings say it.
+fn writing(settings: &ImportSettings) -> ValueFormats {
+    ValueFormats {
+        formats: settings.date_formats.clone(),
+        numbers: settings.numbers,
+        nulls: settings.null_texts.clone(),
+    }
 }
 
 /// Whether a setting or the table says that a column holds texts.
@@ -684,14 +713,37 @@ fn date_and_clock(
     kind: DetectedFormat,
     settings: &ImportSettings,
     existing: Option<&TableSpec>,
+    sample: &Sample,
 ) -> Result<Option<DateAndClock>> {
-    let is_columnar = matches!(kind, DetectedFormat::Parquet | DetectedFormat::Arrow);
-    if !is_columnar || settings.reference.is_some() || existing.is_some_and(|table| table.reference.is_some()) {
+    if !has_date_and_clock(kind, settings, existing) {
         return Ok(None);
     }
     let schema = guarded(file, || crate::columnar::schema(file, kind))?;
     let is_typed = |name: &str| settings.types.iter().any(|(typed, _)| same_name(typed, name));
-    Ok(DateAndClock::of(&schema, settings.time.as_deref(), existing, &is_typed))
+    Ok(DateAndClock::of_sample(&schema, settings.time.as_deref(), existing, &is_typed, sample))
+}
+
+/// Whether a date and a time of day may be the time of a file.
+fn has_date_and_clock(kind: DetectedFormat, settings: &ImportSettings, existing: Option<&TableSpec>) -> bool {
+    let is_columnar = matches!(kind, DetectedFormat::Parquet | DetectedFormat::Arrow);
+    is_columnar && settings.reference.is_none() && existing.is_none_or(|table| table.reference.is_none())
+}
+
+/// A sample of the texts and numbers of a Parquet or Arrow file in columns that may be dates or times by their names.
+fn sample_typed(
+    file: &InputFile,
+    kind: DetectedFormat,
+    settings: &ImportSettings,
+    existing: Option<&TableSpec>,
+) -> Result<Sample> {
+    if !has_date_and_clock(kind, settings, existing) {
+        return Ok(Sample::new(writing(settings), None));
+    }
+    let time = existing.map(|table| table.time.as_str()).or(settings.time.as_deref());
+    let is_wanted = |name: &str, own: &ColumnType| {
+        may_hold_digits(own) && (is_clock_name(name) || is_date_name(name) || roles::may_be_digits_of_clock(name, time))
+    };
+    typed_sample(file, kind, writing(settings), &is_wanted)
 }
 
 fn plan_binary(
@@ -700,10 +752,11 @@ fn plan_binary(
     kind: DetectedFormat,
     settings: &ImportSettings,
     existing: Option<&TableSpec>,
-    clock: Option<&DateAndClock>,
+    (clock, sample, notes): (Option<&DateAndClock>, &Sample, &mut Vec<String>),
 ) -> Result<TableSpec> {
+    let is_columnar = matches!(kind, DetectedFormat::Parquet | DetectedFormat::Arrow);
     for (setting, is_set) in [
-        ("date_formats", !settings.date_formats.is_empty()),
+        ("date_formats", !settings.date_formats.is_empty() && !is_columnar),
         ("numbers", settings.numbers.is_some()),
         ("null", !settings.null_texts.is_empty()),
         ("zone", settings.zone.is_some() && matches!(kind, DetectedFormat::Dbn | DetectedFormat::Itch)),
@@ -731,7 +784,7 @@ fn plan_binary(
         }
         return Ok(existing.clone());
     }
-    if matches!(kind, DetectedFormat::Parquet | DetectedFormat::Arrow) {
+    if is_columnar {
         find_symbols(&mut columns, first, kind, &|name| typed(name).is_some());
     }
     join(&mut columns);
@@ -751,7 +804,12 @@ fn plan_binary(
         return Ok(TableSpec { symbol, ..TableSpec::of_reference(table, columns, reference) });
     }
     let time = settings.time.clone().or(time).or_else(|| sniff::time_column(&listed).map(str::to_owned));
-    let time = time.ok_or_else(|| misfit(no_time(&listed, &[])))?;
+    let apart = match clock {
+        Some(_) => TimeApart::default(),
+        None => TimeApart::of(&listed, sample, &|name| typed(name).is_some()),
+    };
+    let time = time.ok_or_else(|| misfit(no_time(&listed, &apart.remarks())))?;
+    notes.extend(apart.check(&time, settings.time.is_some()).map_err(&misfit)?);
     let named = |n: &&str| {
         listed.iter().find(|(name, t)| same_name(name, n) && matches!(t, ColumnType::Symbol | ColumnType::Text))
     };
@@ -783,11 +841,16 @@ fn find_symbols(columns: &mut [ColumnSpec], file: &InputFile, kind: DetectedForm
     if texts.is_empty() {
         return;
     }
-    if let Ok(samples) = guarded(file, || crate::columnar::samples(file, kind, &texts)) {
-        for (place, sample) in texts.iter().zip(samples) {
-            if sample.is_of_symbols() {
-                columns[*place].column_type = ColumnType::Symbol;
-            }
+    let mut samples: Vec<TextSample> = texts.iter().map(|_| TextSample::default()).collect();
+    let taken = guarded(file, || {
+        crate::columnar::sample(file, kind, &texts, &mut |number, values| samples[number].add(values))
+    });
+    if taken.is_err() {
+        return;
+    }
+    for (place, sample) in texts.iter().zip(samples) {
+        if sample.is_of_symbols() {
+            columns[*place].column_type = ColumnType::Symbol;
         }
     }
 }

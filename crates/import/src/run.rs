@@ -191,7 +191,7 @@ impl Import {
         queue: &SyncSender<Item>,
     ) -> Result<bool> {
         let input = &self.files[file];
-        let mut fitter = Fitter::new(&self.rows, input, self.zone.clone(), self.on_error != OnError::Stop);
+        let mut fitter = Fitter::new(&self.rows, input, &self.times, self.on_error != OnError::Stop);
         if queue.send(Item::Start { lines: 0 }).is_err() {
             return Ok(false);
         }

@@ -7,7 +7,7 @@ use std::collections::HashSet;
 
 use splay_store::{ColumnType, Counted};
 
-use crate::column_names::{SYMBOL_NAMES, TIME_NAMES, same_name};
+use crate::column_names::{SYMBOL_NAMES, TIME_NAMES, is_unnamed, name_index_columns, same_name};
 use crate::csv::columns::{ColumnPlan, set_null_tokens};
 use crate::csv::fields::is_value;
 use crate::csv::times::{LocalZone, TimeSpelling};
@@ -94,13 +94,14 @@ impl Sample {
         let fields_of_first = rows.first().map_or(0, Vec::len);
         let mut rows = rows.into_iter().zip(begins);
         let mut padded = Vec::new();
-        let names = if has_header {
+        let mut names = if has_header {
             let Some((first, _)) = rows.next() else { return true };
             padded = first.iter().map(|(text, quoted)| !quoted && text.trim_ascii().len() < text.len()).collect();
             first.iter().map(|(text, _)| String::from_utf8_lossy(text).trim().to_owned()).collect()
         } else {
             (1..=fields_of_first).map(|n| format!("column_{n}")).collect::<Vec<_>>()
         };
+        name_index_columns(&mut names);
         let places: Vec<usize> = names.iter().map(|name| self.place(name)).collect();
         for (place, is_padded) in places.iter().zip(padded) {
             self.padded[*place] |= is_padded;
@@ -134,6 +135,16 @@ impl Sample {
         self.columns[place].add_nested(text, numbers, &self.writing);
     }
 
+    /// What was seen of each column, in the order of the rules.
+    pub fn columns(&self) -> impl Iterator<Item = (&str, &Evidence)> {
+        self.names.iter().map(String::as_str).zip(&self.columns)
+    }
+
+    /// What was seen of the column of this name.
+    pub fn evidence(&self, name: &str) -> Option<&Evidence> {
+        self.columns().find(|(own, _)| same_name(own, name)).map(|(_, evidence)| evidence)
+    }
+
     fn place(&mut self, name: &str) -> usize {
         if let Some(place) = self.names.iter().position(|n| same_name(n, name)) {
             return place;
@@ -144,17 +155,19 @@ impl Sample {
         self.names.len() - 1
     }
 
-    /// A rule for each column that was seen. A first column without a name, which pandas makes of an index, is left out if it counts rows,
-    /// and named if it holds times.
+    /// A rule for each column that was seen. Columns without names in front, which pandas makes of an index, are left out where they count rows,
+    /// and are named by what they hold elsewhere.
     pub fn rules(&self) -> Vec<ColumnRule> {
+        let (mut taken, mut is_leading) = (Vec::new(), true);
         let types = self.names.iter().zip(&self.columns).enumerate().map(|(place, (name, evidence))| {
             let (column_type, spelling) = evidence.column_type(name, self.rows, &self.writing);
-            let is_index = place == 0 && (name.is_empty() || name.starts_with("Unnamed: "));
+            is_leading &= is_unnamed(name);
             let names = vec![name.clone()];
-            if is_index && matches!(column_type, ColumnType::Int64 | ColumnType::UInt64) {
+            if is_leading && matches!(column_type, ColumnType::Int64 | ColumnType::UInt64) {
                 return ColumnRule { names, plan: None, optional: true, value: None, level: None };
             }
-            let mut plan = ColumnPlan::new(if is_index { self.index_name(&column_type) } else { name }, column_type);
+            let name = if is_leading { self.index_name(&column_type, &mut taken) } else { name.clone() };
+            let mut plan = ColumnPlan::new(&name, column_type);
             plan.spelling = spelling;
             plan.is_trimmed = self.padded[place];
             plan.numbers = self.writing.numbers;
@@ -167,13 +180,19 @@ impl Sample {
         types.collect()
     }
 
-    fn index_name(&self, column_type: &ColumnType) -> &'static str {
-        let is_free = |name: &str| !self.names.iter().any(|other| same_name(other, name));
-        match column_type {
-            ColumnType::Timestamp | ColumnType::Date if is_free("time") => "time",
-            ColumnType::Symbol if is_free("symbol") => "symbol",
-            _ => "index",
-        }
+    /// A name for a column of an index that no other column has.
+    fn index_name(&self, column_type: &ColumnType, taken: &mut Vec<String>) -> String {
+        let base = match column_type {
+            ColumnType::Timestamp | ColumnType::Date => Some("time"),
+            ColumnType::Symbol => Some("symbol"),
+            _ => None,
+        };
+        let numbered = (2..).map(|number: u64| format!("index_{number}"));
+        let candidates = base.map(str::to_owned).into_iter().chain(["index".to_owned()]).chain(numbered);
+        let is_free = |name: &String| !self.names.iter().chain(&*taken).any(|other| same_name(other, name));
+        let name = candidates.into_iter().find(is_free).unwrap_or_default();
+        taken.push(name.clone());
+        name
     }
 
     /// Notes the lines before a header, if they weren't counted by the caller.
@@ -196,9 +215,18 @@ impl Sample {
         self.passed.clone().into_iter().chain(of_columns).collect()
     }
 
+    /// Formats that would read columns as dates or instants.
+    pub fn formats(&self) -> Vec<String> {
+        let formats = self.columns().filter_map(|(name, evidence)| {
+            let (format, example) = (evidence.instant_format()?, String::from_utf8_lossy(evidence.example()));
+            Some(format!("{name} holds {example}: --date-format '{format}' would read it"))
+        });
+        formats.collect()
+    }
+
     /// Whether the caller's formats of dates fit any column.
     pub fn uses_formats(&self) -> bool {
-        self.columns.iter().any(Evidence::is_formatted)
+        self.columns().any(|(name, evidence)| evidence.is_formatted(name))
     }
 }
 
@@ -216,11 +244,14 @@ fn looks_like_header(rows: &[Vec<(Vec<u8>, bool)>]) -> bool {
     let (mut seen, mut is_repeated) = (HashSet::new(), false);
     for (place, (text, _)) in first.iter().enumerate() {
         let text = text.trim_ascii();
-        // pandas leaves the name of an index empty.
-        if is_value(text) || text.is_empty() && (place > 0 || first.len() == 1 || !has_values) {
+        // pandas leaves the names of an index empty.
+        let may_be_blank = has_values && first.len() > place + 1 && seen.is_empty();
+        if is_value(text) || text.is_empty() && !may_be_blank {
             return false;
         }
-        is_repeated |= !seen.insert(text.to_ascii_lowercase());
+        if !text.is_empty() {
+            is_repeated |= !seen.insert(text.to_ascii_lowercase());
+        }
     }
     if is_repeated && !has_values {
         return false;

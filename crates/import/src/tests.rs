@@ -17,6 +17,8 @@ mod hostile;
 mod itch;
 mod json;
 mod people;
+mod times_of_day;
+mod typed_times;
 
 #[derive(Debug)]
 struct Loaded {

@@ -2,6 +2,7 @@
 
 use std::io::Read;
 
+use crate::column_names::name_index_columns;
 use crate::csv::fields::{last_record_end, record};
 use crate::csv::parse::PADDING;
 use crate::decompress::DecompressedStream;
@@ -198,7 +199,8 @@ impl<'a> TextBlocks<'a> {
             .map_err(|reason| Error::damaged(self.file, format!("the header: {reason}")))?;
         lines += 1 + fields.iter().map(|f| f.newlines).sum::<u64>();
         let names = fields.iter().map(|f| String::from_utf8(f.text.trim_ascii().to_vec())).collect::<Result<_, _>>();
-        let names = names.map_err(|_| Error::damaged(self.file, "the header is not UTF-8 text"))?;
+        let mut names: Vec<String> = names.map_err(|_| Error::damaged(self.file, "the header is not UTF-8 text"))?;
+        name_index_columns(&mut names);
         block.bytes.truncate(block.len);
         let mut rest = block.bytes.split_off(end);
         rest.append(&mut self.carried);

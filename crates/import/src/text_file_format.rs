@@ -144,6 +144,11 @@ impl TextFileFormat {
         })
     }
 
+    /// Whether the name of a file is one that is expected.
+    pub fn takes_name(&self, file: &InputFile) -> bool {
+        self.captures(file).is_ok()
+    }
+
     fn captures(&self, file: &InputFile) -> Result<Captures> {
         if self.templates.is_empty() {
             return Ok(Captures::default());

@@ -3,6 +3,7 @@
 //! [`parse`](parse::parse) turns blocks of whole records into record batches, by the [`RecordLayout`](parse::RecordLayout) of a file.
 
 pub(crate) mod columns;
+pub(crate) mod compact_clock;
 pub(crate) mod delimiter;
 pub(crate) mod fields;
 pub(crate) mod number_form;

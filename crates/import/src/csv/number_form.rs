@@ -9,13 +9,25 @@ pub struct NumberForm {
     point: u8,
 }
 
+/// U+00A0 and the narrow U+202F.
+const NO_BREAK_SPACES: [char; 2] = ['\u{a0}', '\u{202f}'];
+
 impl NumberForm {
     /// The forms that hints name.
     pub(crate) const USUAL: [NumberForm; 2] =
         [NumberForm { group: Some(b','), point: b'.' }, NumberForm { group: Some(b'.'), point: b',' }];
 
-    /// The number with a point and without groups; `None` if it isn't written so. Groups have three digits, and either all are marked or none.
+    /// The number with a point and without groups; `None` if it isn't written so. Groups have three digits, and either all are marked or none. Blanks
+    /// between groups may be such that no line breaks at, as French spreadsheets write them.
     pub(crate) fn plain<'a>(&self, text: &'a [u8]) -> Option<Cow<'a, [u8]>> {
+        if self.group == Some(b' ') && !text.is_ascii() {
+            let text = std::str::from_utf8(text).ok()?.replace(NO_BREAK_SPACES, " ");
+            return self.of_ascii(text.as_bytes()).map(|number| Cow::Owned(number.into_owned()));
+        }
+        self.of_ascii(text)
+    }
+
+    fn of_ascii<'a>(&self, text: &'a [u8]) -> Option<Cow<'a, [u8]>> {
         let sign = usize::from(matches!(text.first(), Some(b'-' | b'+')));
         let end = text.iter().position(|byte| matches!(byte, b'e' | b'E')).unwrap_or(text.len());
         let point = text[..end].iter().position(|byte| *byte == self.point).unwrap_or(end);
@@ -62,6 +74,7 @@ impl std::str::FromStr for NumberForm {
 
     fn from_str(text: &str) -> Result<NumberForm, String> {
         let wrong = || format!("{text:?} doesn't say how 1234.5 is written, as 1,234.5 or 1.234,5 or 1234,5 do");
+        let text = text.replace(NO_BREAK_SPACES, " ");
         let others: Vec<(usize, u8)> = text.bytes().enumerate().filter(|(_, byte)| !byte.is_ascii_digit()).collect();
         let digits: String = text.chars().filter(char::is_ascii_digit).collect();
         let is_sign = |byte: u8| byte.is_ascii_punctuation() && !matches!(byte, b'-' | b'+' | b'"') || byte == b' ';
@@ -110,6 +123,10 @@ mod tests {
             ("1234,5", "1.5", None),
             ("1 234,5", "1 234,5", Some("1234.5")),
             ("1'234.5", "9'876'543", Some("9876543")),
+            ("1 234,5", "1\u{a0}234\u{a0}567,5", Some("1234567.5")),
+            ("1 234,5", "-1\u{202f}234", Some("-1234")),
+            ("1\u{202f}234,5", "1 234,5", Some("1234.5")),
+            ("1 234,5", "1\u{2009}234,5", None),
             ("1,234.5", "", None),
             ("1,234.5", "-", None),
             ("1,234.5", "abc", None),

@@ -7,6 +7,8 @@ use chrono::{DateTime, NaiveDate, NaiveDateTime, NaiveTime, Offset, TimeZone, Ti
 use chrono_tz::Tz;
 use splay_store::CivilDate;
 
+use super::compact_clock::CompactClock;
+
 const DAY_NS: i64 = 86_400_000_000_000;
 const HOUR_NS: i64 = 3_600_000_000_000;
 
@@ -30,6 +32,12 @@ impl EpochUnit {
         }
     }
 
+    /// A whole number of these as nanoseconds.
+    pub fn nanos(self, whole: i64) -> Option<i64> {
+        let digits = u32::try_from(self.fraction_digits()).ok()?;
+        whole.checked_mul(10i64.pow(digits))
+    }
+
     /// The unit in which a number is an instant of the years 1990 to 2100, if any.
     pub fn guess(whole: i128) -> Option<EpochUnit> {
         let units = [EpochUnit::Seconds, EpochUnit::Millis, EpochUnit::Micros, EpochUnit::Nanos];
@@ -44,8 +52,19 @@ impl EpochUnit {
     }
 }
 
+impl std::fmt::Display for EpochUnit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            EpochUnit::Seconds => "seconds",
+            EpochUnit::Millis => "milliseconds",
+            EpochUnit::Micros => "microseconds",
+            EpochUnit::Nanos => "nanoseconds",
+        })
+    }
+}
+
 /// How a time is written.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum TimeSpelling {
     /// Date and time in one of the usual ISO-like ways.
     Written,
@@ -57,6 +76,8 @@ pub(crate) enum TimeSpelling {
     SinceMidnight(EpochUnit),
     /// Digits `HHMMSS` and then a fraction of this many digits; the date comes from elsewhere.
     Clock(u32),
+    /// Digits without a separator, in one form; the date comes from elsewhere.
+    Compact(CompactClock),
     /// `HH:MM:SS.fraction`; the date comes from elsewhere.
     ClockText,
     /// Patterns of chrono's `strftime`, tried in turn.
@@ -71,6 +92,7 @@ impl TimeSpelling {
             self,
             TimeSpelling::SinceMidnight(_)
                 | TimeSpelling::Clock(_)
+                | TimeSpelling::Compact(_)
                 | TimeSpelling::ClockText
                 | TimeSpelling::ClockPatterns(_)
         )
@@ -242,7 +264,7 @@ fn clock_of_24_hours(text: &[u8]) -> Option<(i64, usize)> {
 }
 
 /// The digits of a fraction as a number of `width` digits, and how many digits there are in the text.
-fn fraction(text: &[u8], width: usize) -> Option<(i64, usize)> {
+pub(crate) fn fraction(text: &[u8], width: usize) -> Option<(i64, usize)> {
     let count = text.iter().take_while(|b| b.is_ascii_digit()).count();
     let digits = text[..count].iter().chain(std::iter::repeat(&b'0')).take(width);
     let value = digits.fold(0i64, |value, &byte| value * 10 + i64::from(byte - b'0'));
@@ -332,6 +354,7 @@ pub(crate) fn time_of_day(text: &[u8], spelling: &TimeSpelling) -> Option<i64> {
     let nanos = match spelling {
         TimeSpelling::SinceMidnight(unit) => count(text, *unit)?,
         TimeSpelling::Clock(digits) => clock(text, *digits)?,
+        TimeSpelling::Compact(form) => form.nanos(text)?,
         TimeSpelling::ClockPatterns(patterns) => clock_by_patterns(text, patterns)?,
         _ => {
             let (nanos, end) = clock_prefix(text)?;
@@ -346,10 +369,89 @@ pub(crate) fn time_of_day(text: &[u8], spelling: &TimeSpelling) -> Option<i64> {
 
 fn clock_by_patterns(text: &[u8], patterns: &[String]) -> Option<i64> {
     let text = std::str::from_utf8(text).ok()?;
-    let time = patterns.iter().find_map(|pattern| NaiveTime::parse_from_str(text, pattern).ok())?;
+    let exact = patterns.iter().find_map(|pattern| NaiveTime::parse_from_str(text, pattern).ok());
+    let time = exact.or_else(|| patterns.iter().find_map(|pattern| with_zeros(text, pattern)))?;
     // A leap second is no time of day that a column has.
     let nanos = i64::from(time.nanosecond());
     (nanos < 1_000_000_000).then(|| i64::from(time.num_seconds_from_midnight()) * 1_000_000_000 + nanos)
+}
+
+/// A time of day whose zeros in front are missing, by a pattern of digits alone: `93000` by `%H%M%S`.
+fn with_zeros(text: &str, pattern: &str) -> Option<NaiveTime> {
+    const PARTS: [(&str, usize); 6] = [("%H", 2), ("%M", 2), ("%S", 2), ("%3f", 3), ("%6f", 6), ("%9f", 9)];
+    let (mut rest, mut width) = (pattern, 0);
+    while !rest.is_empty() {
+        let part = PARTS.iter().find_map(|(part, digits)| Some((rest.strip_prefix(part)?, digits)));
+        let (behind, digits) = part?;
+        (rest, width) = (behind, width + digits);
+    }
+    let is_short = (1..width).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit());
+    is_short.then(|| NaiveTime::parse_from_str(&format!("{text:0>width$}"), pattern).ok())?
+}
+
+/// Whether formats read a text as a time of day whose zeros in front may be missing.
+pub(crate) fn is_clock_by_formats(text: &[u8], formats: &[String]) -> bool {
+    clock_by_patterns(text, formats).is_some()
+}
+
+/// Formats of times of day that aren't read by themselves.
+const CLOCK_FORMATS: [&str; 9] =
+    ["%H%M%S", "%H%M", "%H%M%S%3f", "%H%M%S%6f", "%H%M%S%9f", "%H:%M:%S %Z", "%H:%M:%S%.f %Z", "%H:%M %Z", "%Hh%M"];
+
+/// The likeliest format that reads a text as a time of day.
+pub(crate) fn clock_format(text: &[u8]) -> Option<&'static str> {
+    CLOCK_FORMATS.into_iter().find(|format| is_clock_by_formats(text, &[(*format).to_owned()]))
+}
+
+/// Formats of dates and instants that aren't read by themselves, besides those of [`DayFirstDate`].
+const INSTANT_FORMATS: [&str; 17] = [
+    "%Y%m%d%H%M%S",
+    "%Y%m%d%H%M%S%3f",
+    "%Y%m%d%H%M%S%6f",
+    "%Y%m%d %H%M%S",
+    "%Y%m%d %H%M%S%3f",
+    "%Y%m%d %H%M%S%6f",
+    "%Y%m%d-%H:%M:%S%.f",
+    "%d-%b-%Y",
+    "%d-%b-%Y %H:%M:%S",
+    "%d-%b-%Y %H:%M:%S%.f",
+    "%d-%b-%Y %H:%M",
+    "%d %b %Y",
+    "%d %b %Y %H:%M:%S",
+    "%d %b %Y %H:%M:%S%.f",
+    "%b %d, %Y",
+    "%b %d, %Y %H:%M:%S",
+    "%b %d, %Y %H:%M:%S%.f",
+];
+
+/// The format of dates or instants that all values of a column have.
+#[derive(Debug, Clone)]
+pub(crate) struct InstantFormats {
+    left: Vec<&'static str>,
+    is_tried: bool,
+}
+
+impl Default for InstantFormats {
+    fn default() -> InstantFormats {
+        InstantFormats { left: INSTANT_FORMATS.to_vec(), is_tried: false }
+    }
+}
+
+impl InstantFormats {
+    pub fn add(&mut self, text: &[u8]) {
+        self.is_tried = true;
+        self.left.retain(|format| {
+            // A pattern's blank may stand for nothing, and no blank for one.
+            let has_same_blanks = text.contains(&b' ') == format.contains(' ');
+            let [instant, date, _] = by_formats(text, &[(*format).to_owned()]);
+            has_same_blanks && (instant || date)
+        });
+    }
+
+    /// The first that reads all values, if there is any value.
+    pub fn first(&self) -> Option<&'static str> {
+        self.left.first().copied().filter(|_| self.is_tried)
+    }
 }
 
 /// Whether formats read a text as an instant, as a date, as a time of day.
@@ -438,8 +540,11 @@ impl DayFirstDate {
 
 /// What would read a text that is not a timestamp, as the end of a message.
 pub(crate) fn hint(text: &[u8]) -> String {
-    DayFirstDate::of(text)
-        .map_or_else(String::new, |foreign| format!("; {}, or formats in a recipe, would read it", foreign.options()))
+    let mut formats = InstantFormats::default();
+    formats.add(text);
+    let other = || formats.first().map(|format| format!("--date-format '{format}'"));
+    let options = DayFirstDate::of(text).map(|foreign| foreign.options()).or_else(other);
+    options.map_or_else(String::new, |options| format!("; {options}, or formats in a recipe, would read it"))
 }
 
 /// A date and a time of day as a local time.
@@ -484,6 +589,7 @@ pub(crate) fn instant(text: &[u8], spelling: &TimeSpelling, zone: &mut LocalZone
         }
         TimeSpelling::SinceMidnight(_)
         | TimeSpelling::Clock(_)
+        | TimeSpelling::Compact(_)
         | TimeSpelling::ClockText
         | TimeSpelling::ClockPatterns(_) => Err("needs a date"),
     }

@@ -51,6 +51,23 @@ fn an_index_of_pandas_is_left_out_or_is_the_time() {
     let path = folder.path().join("next.csv");
     std::fs::write(&path, ",time,sym,price\n5,2024-01-03 14:30:00,C,3\n").unwrap();
     assert_eq!(load_with(&path, settings(), Some(&counted.spec), 4 << 20).unwrap().rows.num_rows(), 1);
+    // An index of several levels.
+    let levels = with(",,price\n2024-01-02 14:30:00,A,1.5\n2024-01-02 14:31:00,B,2.5\n", settings());
+    assert_eq!(types(&levels.spec), "time timestamp, symbol symbol, price float64");
+    assert_eq!((levels.spec.time.as_str(), levels.spec.symbol.as_deref()), ("time", Some("symbol")));
+    assert_eq!(floats(&levels.rows, "price"), [Some(1.5), Some(2.5)]);
+    let next = folder.path().join("levels.csv");
+    std::fs::write(&next, ",,price\n2024-01-03 14:30:00,C,3\n").unwrap();
+    assert_eq!(load_with(&next, settings(), Some(&levels.spec), 4 << 20).unwrap().rows.num_rows(), 1);
+    let read_again = with("Unnamed: 0,Unnamed: 1,price\nA,2024-01-02 14:30:00,1.5\n", settings());
+    assert_eq!(types(&read_again.spec), "symbol symbol, time timestamp, price float64");
+    let others = with(",,,,price,symbol\nA,B,0.5,2024-01-02 14:30:00,1.5,C\n", settings());
+    assert_eq!(
+        types(&others.spec),
+        "index symbol, index_2 symbol, index_3 float64, time timestamp, price float64, symbol symbol"
+    );
+    let counted = with(",,sym,price\n0,2024-01-02 14:30:00,A,1.5\n1,2024-01-02 14:30:01,B,2.5\n", settings());
+    assert_eq!(types(&counted.spec), "time timestamp, sym symbol, price float64");
     // A blank name elsewhere, or a row of blank fields, is no header.
     assert!(
         error("time,,price\n2024-01-02,1,2\n", ImportSettings { time: Some("time".to_owned()), ..settings() })
