@@ -26,6 +26,7 @@ use crate::size::{Counted, Thousands};
 use chart::{CharacterStyle, ChartOptions, Drawing};
 use fitted_table::{fit, vertical};
 use target::Target;
+pub use target::is_standard_output;
 
 /// How much of an answer a table shows.
 #[derive(Debug, Clone, Copy)]
@@ -62,7 +63,7 @@ pub fn line_end(format: OutputFormat, path: Option<&Path>) -> LineEnd {
 
 /// Writes rows to a file or to standard output. A file appears under its name only when it is whole.
 pub fn write(rows: Rows<'_>, format: OutputFormat, path: Option<&Path>, shown: DisplayOptions) -> Result<()> {
-    let Some(path) = path else {
+    let Some(path) = path.filter(|path| !is_standard_output(path)) else {
         let written = write_to(rows, format, print::stdout(), shown);
         // Whatever the writers of formats made of it.
         return if print::is_closed() { Err(std::io::Error::from(ErrorKind::BrokenPipe).into()) } else { written };
@@ -180,6 +181,9 @@ fn table(
         let fitted = fit(schema, &shown_batches, shown.size.map(|(width, _)| width))?;
         if fitted.left_out > 0 {
             notes.push(format!("{} of {} columns not shown", fitted.left_out, schema.fields().len()));
+        }
+        if fitted.is_cut {
+            notes.push("long values cut".to_owned());
         }
         writeln!(sink, "{}", pretty_format_batches_with_options(&fitted.batches, &options())?)?;
     }

@@ -21,7 +21,7 @@ use splay_sql::{
     Answer, IntoFiles, NamedStatement, NamedStatements, Parameters, Progress, ResolvedStatement, RunBy, ScalarValue,
     Session, StatementStats, Stop, WaitOutcome, is_change,
 };
-use splay_store::SelectedCount;
+use splay_store::{SelectedCount, TZ_VARIANTS, did_you_mean};
 
 use crate::commands::changes::settle;
 use crate::commands::place::{json_error, runtime};
@@ -243,7 +243,11 @@ impl<'a> Rows<'a> {
 pub fn check_zone(zone: &str) -> Result<()> {
     match Tz::from_str(zone) {
         Ok(_) => Ok(()),
-        Err(_) => bail!("{zone:?} is not a time zone; there are names such as America/New_York"),
+        Err(_) => {
+            let question = did_you_mean(zone, TZ_VARIANTS.iter().map(|zone| zone.name()));
+            let hint = question.unwrap_or_else(|| "there are names such as America/New_York".to_owned());
+            bail!("{zone:?} is not a time zone; {hint}")
+        }
     }
 }
 

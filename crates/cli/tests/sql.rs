@@ -105,7 +105,7 @@ fn an_address_is_no_folder() {
     for arguments in refused {
         let (is_done, said) = run(arguments);
         assert!(!is_done && said.contains("is an address, and this takes a folder"), "{arguments:?}: {said}");
-        assert!(said.contains("`splay sql`"), "{arguments:?}: {said}");
+        assert!(said.contains("`splay sql`") && said.contains("`splay undo`"), "{arguments:?}: {said}");
     }
     let mut names: Vec<_> = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     names.sort();
@@ -149,6 +149,8 @@ fn dates_are_those_of_the_rows_and_refusals_say_why() {
     assert!(!is_done && said.contains("venue is a reference table, which has no dates"), "{said}");
     let (_, deleted, said) = splay(&["delete", database, "bar", "--symbols", "a"]);
     assert!(deleted.contains("no row matches; nothing has changed (ibm and IBM are two symbols)"), "{deleted}{said}");
+    let (is_done, _, said) = splay(&["delete", database, "bar", "--date", "2024-03-09..2024-03-01"]);
+    assert!(!is_done && said.contains("ends before it begins: write 2024-03-01..2024-03-09"), "{said}");
     let (is_done, _, said) = splay(&["undo", database, "bar", "99"]);
     assert!(!is_done && said.contains("there is none of that number: the last is"), "{said}");
     let (is_done, _, said) = sql(&folder, "select * from bar at time '2001-01-01'");
@@ -160,6 +162,21 @@ fn dates_are_those_of_the_rows_and_refusals_say_why() {
     std::fs::write(&file, "x").unwrap();
     let (is_done, _, said) = splay(&["export", database, "bar", "--to", file.to_str().unwrap()]);
     assert!(!is_done && said.contains("is a file: --to names a folder"), "{said}");
+}
+
+#[test]
+fn an_undo_without_rows_says_what_is_back() {
+    let folder = folder("sql-undo");
+    let database = folder.to_str().unwrap();
+    let undone = |statement: &str, commit: &str, outcome: &str| {
+        let (is_done, _, said) = sql(&folder, statement);
+        assert!(is_done, "{statement}: {said}");
+        let (_, told, said) = splay(&["undo", database, "bar", commit]);
+        assert!(told.contains(&format!("commit {commit} undone by")) && told.contains(outcome), "{told}{said}");
+    };
+    undone("create table bar (time timestamp, price float64)", "1", "no row came back, and none went");
+    undone("alter table bar drop column price", "3", "column price is back");
+    undone("drop table bar", "5", "the table is back, which has no rows");
 }
 
 #[test]

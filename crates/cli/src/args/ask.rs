@@ -43,7 +43,7 @@ pub struct SqlArguments {
     /// Format of the answer; default: by the name of --output, otherwise a table
     #[arg(long, value_enum)]
     pub format: Option<OutputFormat>,
-    /// File for the answer instead of standard output
+    /// File for the answer, - for standard output; default: -
     #[arg(short, long)]
     pub output: Option<PathBuf>,
     /// Value of a placeholder $NAME, as NAME=VALUE; numbers, true and false are typed, the rest is text
@@ -58,7 +58,7 @@ pub struct SqlArguments {
 pub struct ShellArguments {
     #[command(flatten)]
     pub ask: AskArguments,
-    /// History file; default: splay/history in $XDG_STATE_HOME or ~/.local/state
+    /// History file, /dev/null for none; default: splay/history in $XDG_STATE_HOME or ~/.local/state
     #[arg(long, value_name = "FILE")]
     pub history: Option<PathBuf>,
 }

@@ -36,7 +36,8 @@ pub fn run(arguments: SqlArguments) -> Result<()> {
     if statements.is_empty() {
         bail!("no statement");
     }
-    let format = match (arguments.format, arguments.output.as_deref()) {
+    let path = arguments.output.as_deref().filter(|path| !output::is_standard_output(path));
+    let format = match (arguments.format, path) {
         (Some(format), _) => Some(format),
         (None, Some(path)) => {
             output::format_named(path).map_err(|error| anyhow!("{error}; --format names one for any file"))?
@@ -44,7 +45,7 @@ pub fn run(arguments: SqlArguments) -> Result<()> {
         (None, None) => None,
     };
     let format = format.unwrap_or(OutputFormat::Table);
-    if statements.len() > 1 && (arguments.output.is_some() || !format.is_for_people()) {
+    if statements.len() > 1 && (path.is_some() || !format.is_for_people()) {
         bail!("{} statements: more than one can be shown as tables or charts only", statements.len());
     }
     create_for(&arguments.ask.place, statements[0])?;
@@ -66,14 +67,13 @@ pub fn run(arguments: SqlArguments) -> Result<()> {
             ResolvedStatement::Done => continue,
         };
         let statement = &*resolved;
-        if arguments.output.is_some() && copy_to(statement)?.is_some() {
+        if path.is_some() && copy_to(statement)?.is_some() {
             bail!("COPY names its file: leave --output out");
         }
         if let Some(rows) = copied(&source, statement, &values, &never, settings.time_zone.as_deref())? {
             note!("{}", Counted(rows, "row"));
             continue;
         }
-        let path = arguments.output.as_deref();
         // The outcome of a change is printed as a table or text, never as a chart.
         let format = if format == OutputFormat::Chart && is_change(statement) { OutputFormat::Table } else { format };
         let line = StatementLine::of(&source);

@@ -2,7 +2,8 @@
 //!
 //! - A file appears under its name only when it is whole: it is written beside, and renamed.
 //! - Behind a symbolic link it is the link's target that is replaced, in the target's folder.
-//! - Pipes and devices are written to as they are, and so are the process's own open files (`/dev/stdout`), which have no name to replace.
+//! - Pipes and devices are written to as they are, and so are the process's own open files (`/dev/stderr`), which have no name to replace.
+//! - Standard output (`-`, `/dev/stdout`) isn't opened: a second opening of the file behind it would begin at its own place.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -13,6 +14,31 @@ use anyhow::{Context, Result, bail};
 
 /// Links behind links, as many as the system follows.
 const LINKS_MAX: usize = 40;
+
+/// What names of standard output link to.
+const STANDARD_OUTPUT: [&str; 2] = ["/dev/fd/1", "/proc/self/fd/1"];
+
+/// Whether a path is standard output.
+pub fn is_standard_output(path: &Path) -> bool {
+    if path == Path::new("-") {
+        return true;
+    }
+    let mut place = path.to_path_buf();
+    for _ in 0..LINKS_MAX {
+        if STANDARD_OUTPUT.iter().any(|name| place == Path::new(name)) {
+            return true;
+        }
+        let Some(next) = behind_link(&place) else { return false };
+        place = next;
+    }
+    false
+}
+
+/// Where a symbolic link leads to; `None` for a path that is none.
+fn behind_link(path: &Path) -> Option<PathBuf> {
+    let link = std::fs::read_link(path).ok()?;
+    Some(path.parent().unwrap_or(Path::new("")).join(link))
+}
 
 /// A file that is written.
 #[derive(Debug)]
@@ -62,11 +88,11 @@ fn replaced(path: &Path) -> Result<Option<PathBuf>> {
     }
     let mut place = path.to_path_buf();
     for _ in 0..LINKS_MAX {
-        let Ok(link) = std::fs::read_link(&place) else { return Ok(Some(place)) };
+        let Some(next) = behind_link(&place) else { return Ok(Some(place)) };
         if place.starts_with("/proc") {
             return Ok(None);
         }
-        place = place.parent().unwrap_or(Path::new("")).join(link);
+        place = next;
     }
     bail!("{} follows too many symbolic links", path.display())
 }
@@ -125,6 +151,19 @@ mod tests {
         symlink("circle.csv", &circle).unwrap();
         write(&circle, "x").unwrap_err();
         assert!(circle.is_symlink());
+    }
+
+    #[test]
+    fn standard_output_has_several_names() {
+        let folder = tempfile::tempdir().unwrap();
+        let link = folder.path().join("link.csv");
+        symlink("/dev/stdout", &link).unwrap();
+        for name in [Path::new("-"), Path::new("/dev/stdout"), Path::new("/dev/fd/1"), &link] {
+            assert!(is_standard_output(name), "{}", name.display());
+        }
+        for name in [Path::new("/dev/stderr"), Path::new("/dev/null"), Path::new("./-"), folder.path()] {
+            assert!(!is_standard_output(name), "{}", name.display());
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
+use splay_store::did_you_mean;
 
 use super::settings::Mode;
 use super::{Shell, ShellStep};
@@ -17,7 +18,7 @@ const COMMANDS: [(&str, &str); 15] = [
     ("\\l", "the database, which is one, and its tables"),
     ("\\df [PART]", "functions whose names have a part; * stands for any letters"),
     ("\\i FILE", "run the statements of a file"),
-    ("\\o [FILE]", "write answers to a file, in the format of its name; without one to the terminal again"),
+    ("\\o [FILE]", "write answers to a file, in the format of its name; without one, or with -, to the terminal again"),
     ("\\mode [MODE]", "how rows are shown: table, vertical, chart, csv, json, ndjson"),
     ("\\chart [STATEMENT]", "draw the answer of a statement; without one that of the last, which is run again"),
     ("\\x", "rows as lines of name and value, or as a table again"),
@@ -82,7 +83,7 @@ pub fn run(shell: &mut Shell, command: &str) -> Result<ShellStep> {
             let text = std::fs::read_to_string(file).with_context(|| format!("read {file}"))?;
             return shell.run_text(&text);
         }
-        ("\\o", "") => {
+        ("\\o", file) if file.is_empty() || output::is_standard_output(Path::new(file)) => {
             settings.output = None;
             note!("answers go to the terminal");
         }
@@ -123,7 +124,10 @@ pub fn run(shell: &mut Shell, command: &str) -> Result<ShellStep> {
             settings.set_zone(zone.trim_matches('\''))?;
             note!("time zone is {}", settings.zone());
         }
-        (other, _) => bail!("there is no command {other}; \\? lists them"),
+        (other, _) => {
+            let question = did_you_mean(other, names());
+            bail!("there is no command {other}; {}", question.unwrap_or_else(|| "\\? lists them".to_owned()))
+        }
     }
     Ok(ShellStep::GoOn)
 }

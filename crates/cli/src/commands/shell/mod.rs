@@ -5,6 +5,7 @@
 //! - Ctrl-C ends the statement that runs, or empties the line.
 
 mod backslash;
+mod history;
 mod line;
 mod names;
 mod settings;
@@ -21,9 +22,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result};
 use rustyline::error::ReadlineError;
-use rustyline::history::FileHistory;
+use rustyline::history::MemHistory;
 use rustyline::{CompletionType, Config, Editor};
 
+use self::history::{HISTORY_LENGTH, HistoryFile};
 use self::line::{LineHelper, is_whole};
 use self::names::Names;
 use self::settings::Mode;
@@ -43,8 +45,8 @@ const PROMPT: &str = "splay> ";
 /// Before the further lines of a statement.
 const CONTINUATION: &str = "   ...> ";
 
-/// Statements of earlier shells that are kept.
-const HISTORY_LENGTH: usize = 10_000;
+/// A line's editor, with the statements of this shell and of earlier ones.
+type LineEditor = Editor<LineHelper, MemHistory>;
 
 /// Whether to go on behind a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,22 +92,41 @@ fn history_file() -> Option<PathBuf> {
     Some(state.join("splay/history"))
 }
 
+/// The file of a shell's history, whose statements are given to the editor. What is wrong with it is noted, and the shell has none.
+fn open_history(path: &Path, editor: &mut LineEditor) -> Option<HistoryFile> {
+    let mut open = || -> Result<Option<HistoryFile>> {
+        let Some(file) = HistoryFile::open(path)? else { return Ok(None) };
+        for statement in file.statements()? {
+            editor.add_history_entry(statement)?;
+        }
+        Ok(Some(file))
+    };
+    open().unwrap_or_else(|error| {
+        note!("this shell has no history: {}", crate::reasons(&error));
+        None
+    })
+}
+
+/// Adds a statement to the history.
+fn remember(statement: &str, editor: &mut LineEditor, history: &mut Option<HistoryFile>) -> Result<()> {
+    let is_new = editor.add_history_entry(statement)?;
+    if let Some(file) = history.as_ref().filter(|_| is_new)
+        && let Err(error) = file.append(statement)
+    {
+        note!("the history ends here: {}", crate::reasons(&error));
+        *history = None;
+    }
+    Ok(())
+}
+
 impl Shell {
     /// The conversation at a terminal.
     fn talk(&mut self, place: &str, history: Option<&Path>) -> Result<()> {
-        let config = Config::builder()
-            .max_history_size(HISTORY_LENGTH)?
-            .completion_type(CompletionType::List)
-            .auto_add_history(false)
-            .build();
-        let mut editor: Editor<LineHelper, FileHistory> = Editor::with_config(config)?;
-        editor.set_helper(Some(LineHelper::new(Arc::clone(&self.names))));
-        if let Some(history) = history {
-            let folder = history.parent().unwrap_or(Path::new("."));
-            std::fs::create_dir_all(folder).with_context(|| format!("create {}", folder.display()))?;
-            // There is none before the first shell.
-            let _ = editor.load_history(history);
+        if let Source::Server(_) = &self.source {
+            self.source.texts("select 1 as one")?;
         }
+        let mut editor = self.editor()?;
+        let mut history = history.and_then(|path| open_history(path, &mut editor));
         self.watch_for_interrupts()?;
         say!("splay {}, {place}. \\? tells what there is besides SQL, \\q leaves.", env!("CARGO_PKG_VERSION"))?;
         // The lines of a statement so far.
@@ -127,23 +148,31 @@ impl Shell {
                     }
                     // A password is nothing to be kept.
                     if *splay_sql::without_secrets(&line) == *line {
-                        editor.add_history_entry(line.trim())?;
+                        remember(line.trim(), &mut editor, &mut history)?;
                     }
                     match self.run_text(&line) {
-                        Ok(ShellStep::Quit) => break,
+                        Ok(ShellStep::Quit) => return Ok(()),
                         Ok(ShellStep::GoOn) => {}
                         Err(error) => note!("{}", crate::reasons(&error)),
                     }
                 }
                 Err(ReadlineError::Interrupted) => text.clear(),
-                Err(ReadlineError::Eof) => break,
+                Err(ReadlineError::Eof) => return Ok(()),
                 Err(error) => return Err(error).context("read the terminal"),
             }
         }
-        match history {
-            Some(history) => editor.save_history(history).with_context(|| format!("write {}", history.display())),
-            None => Ok(()),
-        }
+    }
+
+    fn editor(&self) -> Result<LineEditor> {
+        let config = Config::builder()
+            .max_history_size(HISTORY_LENGTH)?
+            .completion_type(CompletionType::List)
+            .auto_add_history(false)
+            .build();
+        let history = MemHistory::with_config(&config);
+        let mut editor = LineEditor::with_history(config, history)?;
+        editor.set_helper(Some(LineHelper::new(Arc::clone(&self.names))));
+        Ok(editor)
     }
 
     /// Notes Ctrl-C instead of ending the process.

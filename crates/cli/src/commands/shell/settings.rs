@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 
 use anyhow::{Result, bail};
+use splay_sql::statements::without_blanks;
+use splay_store::did_you_mean;
 
 use crate::args::OutputFormat;
 
@@ -31,7 +33,11 @@ impl Mode {
     pub fn named(name: &str) -> Result<Mode> {
         match MODES.iter().find(|(mode, _)| *mode == name) {
             Some((_, mode)) => Ok(*mode),
-            None => bail!("{name:?} is not a mode; there are {}", MODES.map(|(name, _)| name).join(", ")),
+            None => {
+                let names = MODES.map(|(name, _)| name);
+                let hint = did_you_mean(name, names).unwrap_or_else(|| format!("there are {}", names.join(", ")));
+                bail!("{name:?} is not a mode; {hint}")
+            }
         }
     }
 
@@ -85,20 +91,33 @@ impl ShellSettings {
     }
 
     /// Carries out `SET`, `SHOW` and `RESET TIME ZONE`. What is to be said; nothing for any other statement.
+    ///
+    /// # Errors
+    /// `SET` and `RESET` of anything else, in PostgreSQL's words.
     pub fn set_by(&mut self, statement: &str) -> Result<Option<String>> {
-        let statement = statement.replace('=', " = ");
-        let words: Vec<&str> = statement.split_whitespace().collect();
+        let statement = without_blanks(statement).replace('=', " = ");
+        let mut words: Vec<&str> = statement.split_whitespace().collect();
+        if words.len() > 2 && is(words[0], "set") && is(words[1], "session") {
+            words.remove(1);
+        }
         let zone = match words.as_slice() {
             [set, time, zone, name] if is(set, "set") && is(time, "time") && is(zone, "zone") => Some(*name),
             [set, name, to, value] if is(set, "set") && is(name, "timezone") && (*to == "=" || is(to, "to")) => {
                 Some(*value)
             }
             [reset, time, zone] if is(reset, "reset") && is(time, "time") && is(zone, "zone") => None,
-            [reset, name] if is(reset, "reset") && is(name, "timezone") => None,
+            [reset, name] if is(reset, "reset") && (is(name, "timezone") || is(name, "all")) => None,
             [show, time, zone] if is(show, "show") && is(time, "time") && is(zone, "zone") => {
                 return Ok(Some(self.zone()));
             }
             [show, name] if is(show, "show") && is(name, "timezone") => return Ok(Some(self.zone())),
+            [set, name, ..] if is(set, "set") && (is(name, "time") || is(name, "timezone")) => {
+                bail!("the time zone is a name or an offset, as in SET TIME ZONE 'America/New_York' or '+01:00'")
+            }
+            [set, rest @ ..] if is(set, "set") || is(set, "reset") => {
+                let name = rest.first().unwrap_or(&"").to_lowercase();
+                bail!("unrecognized configuration parameter {name:?}; there is SET TIME ZONE 'America/New_York'")
+            }
             _ => return Ok(None),
         };
         match zone.filter(|zone| !is(zone, "default")) {
@@ -150,10 +169,33 @@ mod tests {
     }
 
     #[test]
+    fn other_settings_are_refused_by_name() {
+        let mut settings = ShellSettings::new(40, Some("Asia/Tokyo".to_owned()), false);
+        for (statement, expected) in [
+            ("set foo = 1", "unrecognized configuration parameter \"foo\""),
+            ("-- slow\nSET Statement_Timeout TO 5", "unrecognized configuration parameter \"statement_timeout\""),
+            ("reset foo", "unrecognized configuration parameter \"foo\""),
+            ("reset", "unrecognized configuration parameter \"\""),
+            ("set time zone interval '1 hour'", "the time zone is a name or an offset"),
+            ("set timezone = interval '1 hour'", "the time zone is a name or an offset"),
+            ("set time zone 'America/New_Yrk'", "did you mean America/New_York?"),
+        ] {
+            let error = settings.set_by(statement).unwrap_err().to_string();
+            assert!(error.contains(expected), "{statement}: {error}");
+        }
+        assert_eq!(settings.zone(), "Asia/Tokyo");
+        settings.set_by("reset all").unwrap();
+        assert_eq!(settings.zone(), "UTC");
+        settings.set_by("set session time zone '+01:00'").unwrap();
+        assert_eq!(settings.zone(), "+01:00");
+    }
+
+    #[test]
     fn modes_have_their_names() {
         for (name, mode) in MODES {
             assert_eq!((Mode::named(name).unwrap(), mode.name()), (mode, name));
         }
         assert!(Mode::named("xml").unwrap_err().to_string().contains("vertical"));
+        assert!(Mode::named("cvs").unwrap_err().to_string().ends_with("did you mean csv?"));
     }
 }
