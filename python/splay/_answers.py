@@ -144,7 +144,7 @@ class TableMethods:
         return self._change("DELETE FROM", f"WHERE (\n{condition}\n)", params)
 
     def drop(self, *, cascade: bool = False) -> list[str]:
-        """Drop the table. ``splay undo`` brings it back while its files are kept and no other table has its name.
+        """Drop the table. ``splay undo`` brings it back while its files are kept and no table was made with its name since.
 
         Parameters
         ----------

@@ -187,6 +187,39 @@ def test_a_damaged_line_is_named(tmp_path, wrong):
     assert caught.value.file == str(path)
 
 
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ['1 {"topic": "publicTrade.BTCUSDT", "type": "snapshot", "ts": 1, "data": [{"T": 1, "s": "BTCUSDT", "S": "Buy"}]}'],
+        ['1 {"arg": {"channel": "trades", "instId": "BTC-USDT"}, "data": [{"instId": "BTC-USDT", "px": "1"}]}'],
+        ['1 {"channel": "market_trades", "sequence_num": 1, "events": []}'],
+        ['1 {"stream": "trades@XYZ", "data": {}}'] * 3,
+        ['1 {"stream": 7, "data": {}}'],
+        ['{"stream": "btcusdt@trade", "data": {}}'],
+        ['1 [341, "te", [401597395, 1, 0.005, 7245]]'],
+        ["time,price,size", "2024-01-01,1,2"],
+    ],
+)
+def test_recordings_of_other_venues_are_refused(tmp_path, lines):
+    path = tmp_path / "btcusdt_20240101"
+    path.write_text("\n".join(lines) + "\n")
+    with pytest.raises(splay.DamagedFileError, match="isn't a recording of Binance's streams") as caught:
+        list(Recording().frames(path))
+    assert repr(lines[0][:60])[1:-1] in str(caught.value) and caught.value.file == str(path)
+
+
+def test_unknown_streams_in_a_recording_are_counted(tmp_path):
+    path = tmp_path / "btcusdt_20240101"
+    other = '1 {"stream": "btcusdt@aggTrade", "data": {}}\n'
+    quote = '2 {"stream": "btcusdt@bookTicker", "data": {"s": "BTCUSDT", "b": "1", "B": "1", "a": "2", "A": "1", "u": 1}}\n'
+    path.write_text(other + quote + other)
+    recorded = Recording()
+    assert [(table, len(frame)) for table, frame in recorded.frames(path)] == [("quote", 1)]
+    assert (recorded.counts.messages, recorded.counts.unknown) == (3, 2)
+    path.write_text("")
+    assert list(Recording().frames(path)) == []
+
+
 def test_a_file_that_is_cut_short_is_damaged(recording):
     recording.write_bytes(recording.read_bytes()[:-20])
     with pytest.raises(splay.DamagedFileError):

@@ -528,7 +528,7 @@ def test_a_dropped_column_comes_back(tmp_path: Path) -> None:
     table.drop_column("group")
     commit = table.commits(1)[0].commit
     assert "schema" in run("loads", tmp_path / "db", "order")
-    assert "the column that it dropped is back" in run("undo", tmp_path / "db", "order", commit)
+    assert "column group is back" in run("undo", tmp_path / "db", "order", commit)
     assert db.sql('select * from "order"').fetchall() == before
     with pytest.raises(splay.CannotUndoError, match="drop them again"):
         table.undo(commit + 1)
@@ -536,3 +536,47 @@ def test_a_dropped_column_comes_back(tmp_path: Path) -> None:
     db.sql("update \"order\" set x = 7 where sym = 'A'")
     with pytest.raises(splay.CannotUndoError, match="were written anew since"):
         table.undo(commit + 2)
+
+
+@pytest.mark.parametrize("replace", ["date", "symbol"])
+def test_a_replacement_takes_captured_rows_along(tmp_path: Path, replace: str) -> None:
+    place, file = tmp_path / "db", tmp_path / "day.csv"
+    file.write_text("time,sym,id\n2024-03-01 10:00:00,A,1\n2024-03-01 10:00:01,A,2\n")
+    command = [SPLAY, "load", str(place), "trade", str(file)]
+    subprocess.run(command, check=True, capture_output=True)
+    database = splay.open(place)
+    captured = pa.table({"time": pa.array([1709287200000000000], pa.timestamp("ns", "UTC")), "sym": ["A"], "id": [9]})
+    again = [*command, "--replace", replace, "--again"]
+    with database.capture() as capture:
+        capture.append("trade", captured)
+        refused = subprocess.run(again, capture_output=True, text=True, check=False)
+        assert refused.returncode != 0
+        assert "only that server can change them" in " ".join(refused.stderr.split())
+    # Now the journal alone has the row.
+    subprocess.run(again, check=True, capture_output=True)
+    assert [row["id"] for row in splay.open(place).sql("select id from trade order by id").to_arrow().to_pylist()] == [1, 2]
+    with splay.open(place).capture() as capture:
+        capture.append("trade", captured)
+    table = splay.open(place)
+    table.write("trade", captured, replace=replace)
+    assert [row["id"] for row in table.sql("select id from trade").to_arrow().to_pylist()] == [9]
+
+
+def test_a_file_is_on_record_as_long_as_its_rows_are_there(tmp_path: Path) -> None:
+    place, file = tmp_path / "db", tmp_path / "day.csv"
+    file.write_text("time,sym,id\n2024-03-01 10:00:00,A,1\n")
+
+    def run(*arguments: object) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([SPLAY, *map(str, arguments)], capture_output=True, text=True, check=False)
+
+    assert run("load", place, "t", file).returncode == 0
+    for commit in (1, 2):
+        assert run("undo", place, "t", commit).returncode == 0
+    assert "was loaded" in run("load", place, "t", file).stderr
+    assert "day.csv" in run("loads", place, "t").stdout
+    assert run("undo", place, "t", 3).returncode == 0
+    assert run("load", place, "t", file).returncode == 0
+    refused = run("undo", place, "t", 4)
+    assert refused.returncode != 0
+    assert "commit 5 has loaded" in refused.stderr
+    assert "day.csv again since" in refused.stderr

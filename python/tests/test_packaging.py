@@ -197,7 +197,16 @@ def test_the_dockerfile_finds_what_it_copies_and_its_commands_are_read_by_the_sh
                 assert (tmp_path / source).exists(), source
     stages = [text for name, text in instructions() if name == "FROM"]
     wanted = re.search(r'^rust-version = "(.*)"$', (ROOT / "Cargo.toml").read_text(), re.M)[1]
-    assert stages[0].startswith(f"rust:{wanted}-") and stages[1].startswith("debian:") and "bookworm" in stages[0] and "bookworm" in stages[1]
+    assert [re.split("[:-]", stage)[0] for stage in stages] == ["node", "rust", "debian"] and all("bookworm" in stage for stage in stages)
+    assert stages[1].startswith(f"rust:{wanted}-")
+    workflow = (ROOT / ".github" / "workflows" / "release.yml").read_text()
+    # Both have the version of Node.js by which the console of the other packages is built.
+    assert f'node-version: "{re.search("node:([0-9]+)-", stages[0])[1]}"' in workflow
+    # The page that the image's test expects is the console's, which is built before the command.
+    title = re.search("<title>.*</title>", (tmp_path / "console" / "index.html").read_text())[0]
+    assert workflow.count(f"grep --fixed-strings '{title}'") == 2
+    steps = [text for name, text in instructions() if name in ("COPY", "RUN")]
+    assert steps.index("--from=console /build/console/embedded console/embedded") < steps.index("cargo build --release --locked -p splay-cli")
     assert [text for name, text in instructions() if name == "USER"] == ["splay"]
     # All manifests of the workspace are in the context, and the lock file is whole. Nothing is compiled.
     command = ["cargo", "metadata", "--locked", "--offline", "--format-version", "1", "--no-deps"]

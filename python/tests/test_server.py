@@ -563,6 +563,16 @@ def test_the_command_lists_and_undoes_commits_of_a_server(tmp_path):
         refused = run("undo", address, "trade", 99)
         assert refused.returncode != 0
         assert "99" in refused.stderr
+        assert run("sql", address, "drop table trade").returncode == 0
+        drop = run("loads", address, "trade", "-n", "1").stdout.splitlines()[1].split()
+        assert (drop[2], drop[-1]) == ("drop", "yes")
+        assert run("undo", address, "trade", drop[0]).returncode == 0
+        assert run("sql", address, "select count(*) as n from trade", "--format", "csv").stdout.split()[-1] == "3"
+        (file := tmp_path / "day.csv").write_text("time,size\n2026-01-02 10:00:00,7\n")
+        assert run("load", database, "other", file).returncode == 0
+        of_folder, of_server = (run("loads", place, "other").stdout for place in (database, address))
+        assert "day.csv (" in of_server
+        assert of_server == of_folder
         refused = run("loads", address, "nothing")
         assert refused.returncode != 0
         assert "no table" in refused.stderr

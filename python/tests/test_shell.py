@@ -6,6 +6,7 @@ import pathlib
 import pty
 import re
 import select
+import signal
 import struct
 import subprocess
 import sys
@@ -111,6 +112,41 @@ def test_the_first_fault_of_a_pipe_ends_it(folder):
         assert done.returncode == 1 and told in done.stderr, done.stderr
 
 
+def test_names_that_are_nearly_others_are_suggested(folder):
+    wrong = {
+        "select * from trad;": 'no table "trad"; did you mean trade? This database has trade',
+        "\\d tarde": "did you mean trade?",
+        "\\modee": "there is no command \\modee; did you mean \\mode?",
+        "\\mode cvs": "did you mean csv?",
+        "\\tz America/New_Yrk": "did you mean America/New_York?",
+    }
+    for text, told in wrong.items():
+        done = command("shell", folder, text=text)
+        assert done.returncode == 1 and told in done.stderr, done.stderr
+    database = splay.open(folder)
+    for number in range(60):
+        database.sql(f"create table bar_{number + 10} (time timestamp, price float64)")
+    done = command("sql", folder, "select * from nowhere")
+    assert "this database has bar_10, bar_11" in done.stderr and "bar_19 and 51 more" in done.stderr and "bar_20" not in done.stderr
+
+
+def test_settings_that_a_shell_does_not_have_are_refused_by_name(folder):
+    for name in ("foo", "statement_timeout"):
+        done = command("shell", folder, text=f"set {name} = 5;")
+        assert done.returncode == 1 and f'unrecognized configuration parameter "{name}"; there is SET TIME ZONE' in done.stderr, done.stderr
+    done = command("shell", folder, text="set time zone interval '1 hour';")
+    assert done.returncode == 1 and "SET TIME ZONE 'America/New_York' or '+01:00'" in done.stderr
+    done = command("shell", folder, text="set session time zone 'Asia/Tokyo'; show time zone; reset all; show time zone;")
+    assert (done.returncode, done.stdout) == (0, "Asia/Tokyo\nUTC\n"), done.stderr
+
+
+def test_semicolons_in_dollar_quotes_end_no_statement(folder):
+    done = command("sql", folder, "select $$a;b$$ as x, $t$;$$;$t$ as y", "--format", "csv")
+    assert (done.returncode, done.stdout) == (0, "x,y\na;b,;$$;\n"), done.stderr
+    done = command("shell", folder, text="prepare p (varchar) as select $1 as v; execute p('$$;');")
+    assert done.returncode == 0 and "| $$; |" in done.stdout, done.stderr
+
+
 def test_instants_are_shown_in_a_time_zone(folder):
     done = command("sql", folder, "select min(time) as t from trade", "--time-zone", "America/New_York", "--format", "csv")
     assert done.stdout.splitlines()[1].endswith(("-05:00", "-04:00")), done.stdout
@@ -153,6 +189,18 @@ def test_links_pipes_and_devices_as_files_of_answers(folder, tmp_path):
     assert command("sql", folder, "select nothing", "-o", link).returncode == 1
     assert (tmp_path / "far" / "answer.csv").read_text() == "old"
     done = command("sql", folder, "select 1 as a", "--format", "csv", "-o", "/dev/stdout")
+    assert (done.returncode, done.stdout) == (0, "a\n1\n"), done.stderr
+    # Standard output is written where it is, also if it is a file.
+    for name in ("-", "/dev/stdout"):
+        with open(tmp_path / "all.txt", "w") as output:
+            output.write("before\n")
+            output.flush()
+            for number in (1, 2):
+                arguments = ["sql", folder, f"select {number} as a", "--format", "csv", "-o", name]
+                subprocess.run([BINARY, *arguments], stdout=output, cwd=tmp_path, check=True)
+        assert (tmp_path / "all.txt").read_text() == "before\na\n1\na\n2\n", name
+    assert not (tmp_path / "-").exists()
+    done = command("shell", folder, text=f"\\mode csv\n\\o {tmp_path}/o.csv\n\\o -\nselect 1 as a;")
     assert (done.returncode, done.stdout) == (0, "a\n1\n"), done.stderr
     os.mkfifo(pipe)
     reader = subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE, text=True)
@@ -244,6 +292,8 @@ class Terminal:
     def __init__(self, *arguments, **variables):
         self.child, self.file = pty.fork()
         if self.child == 0:
+            # Under nohup it would be ignored.
+            signal.signal(signal.SIGHUP, signal.SIG_DFL)
             os.environ.update(variables)
             os.execv(BINARY, [str(BINARY), *map(str, arguments)])
         fcntl.ioctl(self.file, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
@@ -315,6 +365,70 @@ def test_a_terminal_edits_completes_remembers_and_stops(folder, tmp_path):
     terminal.type("\\q\r")
     assert terminal.close() == 0
     assert "40 + 2" in history.read_text() and pathlib.Path(history).stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="terminals differ")
+def test_no_statement_is_lost_by_a_kill_or_another_shell(folder, tmp_path):
+    history = tmp_path / "history"
+    history.write_bytes(b"#V2\nselect '\xff';\n")
+    shells = [Terminal("shell", folder, "--history", history, TERM="xterm") for _ in range(3)]
+    for number, terminal in enumerate(shells):
+        terminal.until("splay> ")
+        terminal.type(f"select {number} + 40 as answer;\r")
+        terminal.until(f"| {number + 40}     |")
+        terminal.until("splay> ")
+    killed, hung_up, left = shells
+    for terminal, by in ((killed, signal.SIGKILL), (hung_up, signal.SIGHUP)):
+        os.kill(terminal.child, by)
+        assert terminal.close() == -by
+    left.type("\\q\r")
+    assert left.close() == 0
+    statements = b"".join(b"select %d + 40 as answer;\n" % number for number in range(3))
+    assert history.read_bytes() == b"#V2\nselect '\xff';\n" + statements + b"\\\\q\n"
+    # The last one is a key away.
+    terminal = Terminal("shell", folder, "--history", history, TERM="xterm")
+    terminal.until("splay> ")
+    terminal.type("\x1b[A\x1b[A\r")
+    terminal.until("| 42     |")
+    terminal.type("\\q\r")
+    assert terminal.close() == 0
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="terminals differ")
+def test_a_shell_without_a_place_for_its_history_works(folder):
+    before = os.stat("/dev/null").st_mode
+    without = [
+        (("--history", "/dev/null"), {}, "splay> "),
+        (("--history", folder), {}, "is not a regular file"),
+        ((), {"XDG_STATE_HOME": "/dev/null/state"}, "this shell has no history: create /dev/null/state/splay"),
+    ]
+    for arguments, variables, said in without:
+        terminal = Terminal("shell", folder, *arguments, TERM="xterm", **variables)
+        terminal.until(said)
+        terminal.type("select 40 + 2 as answer;\r")
+        terminal.until("| 42     |")
+        terminal.type("\\q\r")
+        assert terminal.close() == 0
+    assert os.stat("/dev/null").st_mode == before
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="terminals differ")
+def test_lines_that_come_in_one_write_are_all_run(folder, tmp_path):
+    """Regression: what the editor had read behind the end of a line was lost."""
+    terminal = Terminal("shell", folder, "--history", tmp_path / "history", TERM="xterm")
+    terminal.until("splay> ")
+    terminal.type("select 40 + 2 as answer;\rselect 40 +\r3 as answer;\rselect 40 + 4 as answer;\r")
+    for answer in (42, 43, 44):
+        terminal.until(f"| {answer}     |")
+    terminal.type("\\q\r")
+    assert terminal.close() == 0
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="terminals differ")
+def test_a_server_that_is_not_there_gets_no_shell(tmp_path):
+    terminal = Terminal("shell", "http://127.0.0.1:9", "--history", tmp_path / "history", TERM="xterm")
+    assert "\\q leaves" not in terminal.until("http://127.0.0.1:9 doesn't answer")
+    assert terminal.close() == 1
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="terminals differ")

@@ -38,6 +38,8 @@ from splay.writer import tick
 
 BATCH_ROWS = 20_000
 DEPTH = 20
+SHOWN_BYTES = 80
+"""Of a line that isn't one of a recording."""
 CHANGES_KEPT = 1_000
 """Depth messages that are kept for the next snapshot."""
 
@@ -209,22 +211,25 @@ class Recording:
         Raises
         ------
         DamagedFileError
-            If a line isn't one of a recording, or the file is cut short.
+            If a line isn't one of a recording, or the file is cut short, or none of its messages is of a stream that is read.
         """
         path = Path(path)
         venue = venue or VENUES.get(path.parent.name, "BINANCE")
         symbol = path.name.split(".")[0].rsplit("_", 1)[0].upper()
-        number = 0
+        number, first, is_recognised = 0, b"", False
         try:
             with gzip.open(path, "rb") if path.suffix == ".gz" else open(path, "rb") as lines:
                 for number, line in enumerate(lines, start=1):
+                    first = first or line
                     received, _, text = line.partition(b" ")
-                    self._take(int(received), json.loads(text), venue, symbol)
+                    is_recognised |= self._take(int(received), json.loads(text), venue, symbol)
                     yield from self._full(self._batch_rows)
-        except (ValueError, KeyError, TypeError, IndexError, EOFError, gzip.BadGzipFile) as error:
-            damage = DamagedFileError(f"{path}: line {number}: {type(error).__name__}: {error}")
-            damage.file = str(path)
-            raise damage from error
+        except (EOFError, gzip.BadGzipFile) as error:
+            raise _damaged(path, number, error) from error
+        except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
+            raise (_damaged(path, number, error) if is_recognised else _foreign(path, first)) from error
+        if first and not is_recognised:
+            raise _foreign(path, first)
         yield from self._full(1)
 
     def _full(self, rows: int) -> Iterator[tuple[str, pyarrow.Table]]:
@@ -233,12 +238,13 @@ class Recording:
                 self.counts.rows[table] = self.counts.rows.get(table, 0) + len(frame)
                 yield table, frame.take()
 
-    def _take(self, received: int, message: Mapping[str, Any], venue: str, symbol: str) -> None:
+    def _take(self, received: int, message: Mapping[str, Any], venue: str, symbol: str) -> bool:
+        """Make rows of a message. Whether it is a snapshot or of a stream that is read."""
         self.counts.messages += 1
         if "lastUpdateId" in message:
             # The spot market's snapshots don't name their symbol.
             self._snapshot(received, message, venue, message.get("symbol", symbol))
-            return
+            return True
         data = message["data"]
         _, _, stream = message["stream"].partition("@")
         if stream == "trade":
@@ -249,6 +255,8 @@ class Recording:
             self._depths(received, data, venue)
         else:
             self.counts.unknown += 1
+            return False
+        return True
 
     def _trade(self, received: int, data: Mapping[str, Any], venue: str) -> None:
         if frame := self._frames.get("trade"):
@@ -372,6 +380,20 @@ def _send(database: Any, recording: Recording, path: Path, settings: str, ack: s
                 writer = tick(database, table, ack=ack, producer=producer, sequence=1, **rows)
                 writers[table] = opened.enter_context(writer)
             writers[table].append_frame(frame)
+
+
+def _damaged(path: Path, line: int, error: Exception) -> DamagedFileError:
+    damage = DamagedFileError(f"{path}: line {line}: {type(error).__name__}: {error}")
+    damage.file = str(path)
+    return damage
+
+
+def _foreign(path: Path, first: bytes) -> DamagedFileError:
+    """The error of a file without a message that is known."""
+    shown = first[:SHOWN_BYTES].decode(errors="replace").strip()
+    damage = DamagedFileError(f"{path} isn't a recording of Binance's streams @trade, @bookTicker and @depth; it begins with {shown!r}")
+    damage.file = str(path)
+    return damage
 
 
 def _levels(levels: list[list[str]]) -> list[tuple[float, float]]:
