@@ -244,9 +244,9 @@ bench-ingest: wheel
 bench-followers: splay
 	python3 benchmarks/followers.py --splay $(SPLAY) $(FOLLOWERS)
 
-# 1,000 kills of a process under four producers, ten times as many crash images, and histories with power cuts, damages and changes of columns.
+# 1,000 kills of a process under four producers, ten times as many crash images, 10,000 of each kind of commit, and histories with power cuts, damages and changes of columns.
 crash-test:
-	SPLAY_KILLS=1000 SPLAY_CRASH_IMAGES=40 SPLAY_HISTORIES=2000 SPLAY_POWER_HISTORIES=2500 SPLAY_DAMAGES=5000 SPLAY_DRIFTS=1000 \
+	SPLAY_KILLS=1000 SPLAY_CRASH_IMAGES=40 SPLAY_COMMIT_IMAGES=10000 SPLAY_HISTORIES=2000 SPLAY_POWER_HISTORIES=2500 SPLAY_DAMAGES=5000 SPLAY_DRIFTS=1000 \
 		$(CARGO) test --release --workspace --locked --test integration --test kill -- kill crash model power rot drift
 
 # The long tests of docs/reliability.md, part by part; what is recorded of this commit isn't run again. LONG says which:

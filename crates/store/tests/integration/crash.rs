@@ -2,9 +2,10 @@
 
 use rand::Rng;
 use splay_store::storage::fault::FaultStorage;
+use splay_store::{Lifecycle, Retention, Tier, TierRule};
 
 use crate::definitions;
-use crate::model::{Model, rng};
+use crate::model::{self, Model, open, rng};
 use crate::scenario::{self, Scenario, assert_usable, matching_model, next_load};
 
 /// A way of choosing what survives: everything, nothing, or random with a leaning.
@@ -20,9 +21,17 @@ pub(crate) fn image(storage: &FaultStorage, seed: u64) -> FaultStorage {
     }
 }
 
-/// Cuts the power at every operation, and checks `images` possible remains of each.
+/// Possible remains of each operation that a test checks: as many as it says, or so many that a kind of commit has the number that the environment
+/// wants in all.
+fn images_of_each(images: u64, operations: u64) -> u64 {
+    let wanted: u64 = std::env::var("SPLAY_COMMIT_IMAGES").map_or(0, |count| count.parse().unwrap());
+    images.max(wanted.div_ceil(operations))
+}
+
+/// Cuts the power at every operation, and checks `images` possible remains of each, or more.
 fn survives(scenario: &Scenario, images: u64) {
     let (total, _) = scenario.operations();
+    let images = images_of_each(images, total + 1);
     let (old, new) = (scenario.old.as_ref(), scenario.new.as_ref());
     for n in 0..=total {
         let storage = scenario.base.copy();
@@ -116,6 +125,40 @@ fn the_end_of_kept_files_survives_a_power_cut() {
 #[test]
 fn names_of_tables_survive_a_power_cut() {
     scenario::names().iter().for_each(|scenario| survives(scenario, 48));
+}
+
+/// Retention and tiers are those of before or those of after.
+#[test]
+fn a_change_of_the_lifecycle_survives_a_power_cut() {
+    let model = Model::new(model::rows(57, 90, 0..3, 4));
+    let base = scenario::loaded(&model.rows);
+    let change = |lifecycle: &mut Lifecycle| {
+        lifecycle.retention = Retention { days: Some(30), bytes: Some(1 << 30) };
+        lifecycle.tiers = vec![TierRule { after: 5, tier: Tier::Fast }];
+    };
+    let run = |storage: &FaultStorage| open(storage)?.table("trade")?.change_lifecycle(change);
+    let lifecycle = |storage: &FaultStorage| {
+        let table = open(storage).unwrap().table("trade").unwrap();
+        table.stored().unwrap().spec().lifecycle()
+    };
+    let (old, changed) = (lifecycle(&base), base.copy());
+    run(&changed).unwrap();
+    let (new, total) = (lifecycle(&changed), changed.operations());
+    assert_ne!(old, new);
+    let images = images_of_each(48, total + 1);
+    for n in 0..=total {
+        let storage = base.copy();
+        storage.stop_after(Some(n));
+        let done = run(&storage).is_ok();
+        for seed in 0..images {
+            let what = format!("power cut after {n} of {total} operations, seed {seed}");
+            let image = image(&storage, seed);
+            let found = lifecycle(&image);
+            assert!(found == new || !done && found == old, "{what}: {found:?}");
+            assert_usable(&image, Some(&model), &what);
+        }
+    }
+    println!("lifecycle: {} images of {total} operations", (total + 1) * images);
 }
 
 #[test]

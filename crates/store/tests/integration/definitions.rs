@@ -7,7 +7,7 @@ use crate::scenario::{self, Scenario, changing, loaded};
 
 /// All of them.
 pub(crate) fn all() -> Vec<Scenario> {
-    vec![drop_table(), return_of_a_table(), drop_column(), return_of_a_column(), set_partition()]
+    vec![drop_table(), return_of_a_table(), rename_column(), drop_column(), return_of_a_column(), set_partition()]
 }
 
 fn drop_table() -> Scenario {
@@ -30,6 +30,14 @@ fn without_notes(model: &Model) -> Model {
     let mut without = model.clone();
     without.spec.columns.retain(|column| column.name != "note");
     without
+}
+
+fn rename_column() -> Scenario {
+    let old = Model::new(model::rows(56, 90, 0..3, 4));
+    let mut new = old.clone();
+    new.spec.columns[3].name = "quantity".to_owned();
+    new.spec.columns[3].formerly = vec!["size".to_owned()];
+    changing("rename column", old, Some(new), |table| table.rename_column("size", "quantity"))
 }
 
 fn drop_column() -> Scenario {

@@ -212,12 +212,16 @@ fn trade_of(database: &Database) -> Result<TableSpec> {
 
 /// The rows of a batch in the types of a table that was changed since.
 pub(crate) fn fit(spec: &TableSpec, rows: &RecordBatch) -> RecordBatch {
-    let column = |field: &Arc<arrow::datatypes::Field>| match rows.column_by_name(field.name()) {
-        Some(column) => cast(column, field.data_type()).unwrap(),
-        None => new_null_array(field.data_type(), rows.num_rows()),
-    };
     let schema = spec.arrow();
-    RecordBatch::try_new(Arc::clone(&schema), schema.fields().iter().map(column).collect()).unwrap()
+    let column = |(column, field): (&ColumnSpec, &Arc<arrow::datatypes::Field>)| {
+        let mut names = [&column.name].into_iter().chain(&column.formerly);
+        match names.find_map(|name| rows.column_by_name(name)) {
+            Some(column) => cast(column, field.data_type()).unwrap(),
+            None => new_null_array(field.data_type(), rows.num_rows()),
+        }
+    };
+    let columns = spec.columns.iter().zip(schema.fields()).map(column).collect();
+    RecordBatch::try_new(Arc::clone(&schema), columns).unwrap()
 }
 
 /// The files that a database consists of.
