@@ -192,7 +192,14 @@ impl Table {
     /// [`Error::NoSuchColumn`]; [`Error::Schema`] if some value has no equal in the new type; and, where files are written
     /// anew, while rows are captured.
     pub fn widen_column(&self, name: &str, wider: ColumnType) -> Result<()> {
-        let (spec, position) = (self.snapshot()?.spec().clone(), self.column_position(name)?);
+        self.database().refuse_of_view(self.name())?;
+        self.widen_any_column(name, wider)
+    }
+
+    /// Like [`Table::widen_column`], also for the rows of a materialized view.
+    pub(crate) fn widen_any_column(&self, name: &str, wider: ColumnType) -> Result<()> {
+        let spec = self.snapshot()?.spec().clone();
+        let position = spec.shown_position(name)?;
         if spec.has_role(position) {
             return Err(spec.error(format!("{name:?} orders the rows; its type can't change")));
         }

@@ -21,6 +21,15 @@ pub(crate) fn may_retype(from: &ColumnType, to: &ColumnType) -> bool {
     matches!((from, to), (Int64 | UInt64, Float64) | (Text, Symbol))
 }
 
+impl TableSpec {
+    /// Whether [`Table::widen_column`] gives a column another type, as far as that doesn't depend on its values.
+    #[must_use]
+    pub fn may_widen(&self, position: usize, to: &ColumnType) -> bool {
+        let from = &self.columns[position].column_type;
+        !self.has_role(position) && (from.widens_to(to) || may_retype(from, to))
+    }
+}
+
 impl Table {
     /// Gives a column another type by one commit that writes all its dates anew, each in the tier that it has. Nothing is written if a value
     /// would change.

@@ -9,7 +9,8 @@
 //!   that of the query and of all inputs of the part in the table. A part without such a record, or with live rows,
 //!   is stale, whatever happened since and in whatever order.
 //! - A part of whose rows the table's retention has removed some stays as it was stored. The record says of which
-//!   commit of the table it was made.
+//!   commit of the table it was made. A bucket that reaches into removed rows belongs to the part before, which had
+//!   them, so that the part behind it follows the table.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::RangeInclusive;
@@ -24,7 +25,7 @@ use crate::error::{Error, Result};
 use crate::load::{Load, LoadOptions, Removal};
 use crate::manifest::Source;
 use crate::partition;
-use crate::schema::TableSpec;
+use crate::schema::{ColumnType, TableSpec};
 use crate::segment::Segment;
 use crate::select::Selection;
 use crate::views::{View, refuse_drop_of_read};
@@ -42,6 +43,7 @@ pub struct ViewPartitions<'a> {
     /// The stored parts, by the date that names them.
     stored: BTreeMap<i32, StoredPart>,
     partitions: BTreeMap<i32, Option<&'a Partition>>,
+    removals: Removals,
 }
 
 /// What was recorded when a part's rows were stored.
@@ -84,17 +86,19 @@ impl ViewPart {
 
 impl<'a> ViewPartitions<'a> {
     /// The inputs of a view, and its stored parts.
-    #[must_use]
+    ///
+    /// # Errors
+    /// As [`ViewPartitions::starts`].
     pub fn of(
         source: &'a TableSnapshot,
         others: Vec<(&'a TableSnapshot, bool)>,
         stored: Option<&TableSnapshot>,
-    ) -> ViewPartitions<'a> {
+    ) -> Result<ViewPartitions<'a>> {
         let sources = stored.into_iter().flat_map(TableSnapshot::sources);
         let stored: BTreeMap<i32, StoredPart> = sources.filter_map(|(source, _)| stored_part(source)).collect();
         let mut partitions: BTreeMap<i32, Option<&Partition>> = stored.keys().map(|date| (*date, None)).collect();
         partitions.extend(source.partitions().iter().map(|partition| (partition.date, Some(partition))));
-        ViewPartitions { source, others, stored, partitions }
+        Ok(ViewPartitions { source, others, stored, partitions, removals: Removals::of(source)? })
     }
 
     /// First date and first instant of each, in order; no instant where a clock that is put back passes it twice.
@@ -105,14 +109,34 @@ impl<'a> ViewPartitions<'a> {
         starts(self.source.spec(), self.partitions.keys().copied())
     }
 
-    /// The parts of a view. `cuts` has for partitions an instant not after their first one at which a part may begin: no row of the query depends on
-    /// rows of the table on both sides of it.
+    /// The partitions whose first bucket has removed rows, with which the part before it was stored, and where they begin. No part may begin with
+    /// that bucket. `cuts` has where the buckets begin.
+    ///
+    /// # Errors
+    /// As [`ViewPartitions::starts`].
+    pub fn cut_by_removal(&self, cuts: &HashMap<i32, i64>) -> Result<Vec<(i32, i64)>> {
+        let mut of_removed = Vec::new();
+        let mut before: Option<&StoredPart> = None;
+        for date in self.partitions.keys() {
+            if let (Some(stored), Some(cut)) = (before, cuts.get(date)) {
+                let start = *extent(self.source.spec(), *date)?.start();
+                let last = start.saturating_sub(1);
+                if *cut <= last && self.removals.since(stored.commit, &(*cut..=last)) {
+                    of_removed.push((*date, start));
+                }
+            }
+            before = self.stored.get(date).or(before);
+        }
+        Ok(of_removed)
+    }
+
+    /// The parts of a view. `cuts` has for partitions an instant at which a part may begin that has their rows from then on: no row of the query
+    /// depends on rows of the table on both sides of it.
     ///
     /// # Errors
     /// As [`ViewPartitions::starts`].
     pub fn parts(&self, view: &View, cuts: &HashMap<i32, i64>) -> Result<Vec<ViewPart>> {
         let mut others = OtherSources::of(self, view)?;
-        let removals = Removals::of(self.source)?;
         let spec = self.source.spec();
         let extents = self.partitions.keys().map(|date| extent(spec, *date)).collect::<Result<Vec<_>>>()?;
         let mut runs: Vec<(i64, Vec<i32>)> = Vec::new();
@@ -123,7 +147,7 @@ impl<'a> ViewPartitions<'a> {
                 (cut, None) => runs.push((cut.copied().unwrap_or(*extent.start()), vec![*date])),
             }
         }
-        let (mut parts, mut passed, mut passed_dates) = (Vec::with_capacity(runs.len()), 0, 0);
+        let (mut parts, mut passed) = (Vec::with_capacity(runs.len()), 0);
         for (place, (start, dates)) in runs.iter().enumerate() {
             let end = runs.get(place + 1).map_or(i64::MAX, |(next, _)| next.saturating_sub(1));
             // The first part has all that is before, the others what begins in partitions before them, too.
@@ -149,13 +173,11 @@ impl<'a> ViewPartitions<'a> {
             let digest = hasher.finalize().to_hex().to_string();
             let is_live = others.is_live || inputs.iter().any(|(partition, _)| self.source.has_live(partition));
             let mut of_dates = dates.iter().filter_map(|date| self.stored.get(date)).peekable();
+            let is_removed = |stored: &StoredPart| self.removals.since(stored.commit, &(*start..=end));
             let has_expired = match of_dates.peek() {
-                Some(_) => of_dates.any(|stored| removals.since(stored.commit, &(*start..=end))),
-                // Its first bucket may be stored with the part before, whose rows are gone.
-                None => self.stored.range(..dates[0]).next_back().is_some_and(|(_, stored)| {
-                    let before = extents[passed_dates].start().saturating_sub(1);
-                    *start <= before && removals.since(stored.commit, &(*start..=before))
-                }),
+                Some(_) => of_dates.any(is_removed),
+                // Its rows may have been stored with the part before.
+                None => self.stored.range(..dates[0]).next_back().is_some_and(|(_, stored)| is_removed(stored)),
             };
             let is_kept = !is_live
                 && self.stored.get(&dates[0]).is_some_and(|stored| stored.digest == digest)
@@ -171,7 +193,6 @@ impl<'a> ViewPartitions<'a> {
                 digest,
                 commit: self.source.epoch(),
             });
-            passed_dates += dates.len();
         }
         Ok(parts)
     }
@@ -188,8 +209,9 @@ fn extent(spec: &TableSpec, date: i32) -> Result<RangeInclusive<i64>> {
 }
 
 /// The times of which a table's retention has removed rows.
+#[derive(Debug)]
 struct Removals {
-    /// Times of a partition, and the commit that removed it, by the first of the times.
+    /// Times of a partition, and the commit since which it is removed, by the first of the times.
     removed: Vec<(RangeInclusive<i64>, u64)>,
     /// The last instant of each of these and of those before it.
     ends: Vec<i64>,
@@ -199,10 +221,10 @@ impl Removals {
     fn of(source: &TableSnapshot) -> Result<Removals> {
         let history = &source.state().history;
         let mut removed = Vec::new();
-        for (commit, note) in history.expiries() {
-            let spec = history.spec_at(commit).unwrap_or(source.spec());
-            for date in note.dates.keys() {
-                removed.push((extent(spec, *date)?, commit));
+        for expiry in history.expiries() {
+            let spec = history.spec_at(expiry.commit).unwrap_or(source.spec());
+            for date in expiry.note.dates.keys() {
+                removed.push((extent(spec, *date)?, expiry.in_force_since));
             }
         }
         removed.sort_by_key(|(times, _)| *times.start());
@@ -373,6 +395,14 @@ impl Database {
         let sources = parts.iter().filter(has_rows).map(record).collect();
         load.replace_sources(rows_of(spec, parts), unload, sources)?;
         Ok(Some(load))
+    }
+
+    /// Widens a column of the stored rows of a view, as its query gives it by now.
+    ///
+    /// # Errors
+    /// As [`Table::widen_column`], and [`Error::NoSuchTable`] where no rows are stored.
+    pub fn widen_view(&self, view: &View, column: &str, wider: ColumnType) -> Result<()> {
+        self.table(&view.rows_table().unwrap_or_default())?.widen_any_column(column, wider)
     }
 
     /// Drops a materialized view with its rows; whether there was one. `reads` says whether the query of another one reads it, or its rows.

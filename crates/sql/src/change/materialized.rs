@@ -14,7 +14,7 @@ use super::run::{change_lifecycle, refuse_repeated};
 use super::statement::{Statement, begins};
 use crate::error::{Error, Result, fault, of_store};
 use crate::lock_retry::patiently;
-use crate::materialized::{Query, ViewState};
+use crate::materialized::{Fit, Query, ViewState, wider_columns};
 use crate::parameters::Parameters;
 use crate::session::Session;
 use crate::table_options::{self, LIFECYCLE, Options, QUERY_REWRITE, option};
@@ -187,10 +187,20 @@ pub(super) fn refresh(session: &Session, name: &str, stop: Stop<'_>) -> Result<R
     let mut looks = 0;
     loop {
         let state = session.state_of_view(&view, stop)?;
-        if !state.fits {
-            return fault(format!(
-                "the query of {name:?} gives other columns than when its rows were kept: drop and create the view"
-            ));
+        match (state.fit, &state.stored) {
+            (Fit::Same, _) | (Fit::Wider, None) => {}
+            (Fit::Wider, Some(stored)) => {
+                for (_, column) in wider_columns(stored, state.query().columns()) {
+                    let wider = || column.column_type.clone();
+                    patiently(stop, || session.database().widen_view(&view, &column.name, wider()))?;
+                }
+                continue;
+            }
+            (Fit::Different, _) => {
+                return fault(format!(
+                    "the query of {name:?} gives other columns than when its rows were stored: drop and create the view"
+                ));
+            }
         }
         let parts = due(&state.parts);
         if parts.is_empty() {

@@ -45,6 +45,10 @@ const FIRST_SAMPLE: i64 = 1_704_067_200_000_000_000;
 const SAMPLE_STEP: i64 = 171_931 * 1_000_000_000;
 const SAMPLES: i64 = 1_000;
 
+/// Nanoseconds after an instant between which the next bucket is looked for: an hour, and nine years or more.
+const FIRST_STEP: i64 = 3_600 * 1_000_000_000;
+const LAST_STEP: i64 = 1 << 58;
+
 /// Zone of stored times.
 const ZONE: &str = "UTC";
 
@@ -149,6 +153,29 @@ impl Definition {
             }
         }
         Ok(cuts.into_iter().zip(is_settled).map(|(cut, is_settled)| is_settled.then_some(cut)).collect())
+    }
+
+    /// The first instant after another one at which rows can be parted; `None` if there is none near.
+    ///
+    /// # Errors
+    /// Those of the functions.
+    pub(crate) fn next_cut(&self, start: i64) -> Result<Option<i64>> {
+        let is_behind =
+            |instant: i64| Ok::<bool, DataFusionError>(self.cuts(&[instant])?[0].is_some_and(|cut| cut > start));
+        let (mut before, mut step) = (start, FIRST_STEP);
+        while !is_behind(start.saturating_add(step))? {
+            if step > LAST_STEP {
+                return Ok(None);
+            }
+            (before, step) = (start.saturating_add(step), 2 * step);
+        }
+        // The cut before an instant never falls while the instant rises.
+        let mut behind = start.saturating_add(step);
+        while before.saturating_add(1) < behind {
+            let middle = before.midpoint(behind);
+            if is_behind(middle)? { behind = middle } else { before = middle }
+        }
+        Ok(Some(behind))
     }
 
     /// Whether rounding leaves the rows' times, which are rounded already, as they are. That of a month of weeks isn't: the week in which a month

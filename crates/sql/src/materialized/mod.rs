@@ -15,7 +15,7 @@ use std::fmt::Write;
 use std::ops::{Range, RangeInclusive};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{Field, SchemaRef};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::Token;
 use splay_store::{ColumnSpec, Database, TableSnapshot, TableSpec, View, ViewPart, ViewPartitions};
@@ -63,12 +63,47 @@ pub(crate) struct ViewState {
     planned: Arc<PlannedView>,
     /// The table with the kept rows, if there is one.
     pub(crate) stored: Option<TableSpec>,
-    /// Whether the kept rows have the columns that the query gives.
-    pub(crate) fits: bool,
+    /// Whether the stored rows have the columns of the query.
+    pub(crate) fit: Fit,
     /// Rows that are kept.
     stored_rows: u64,
     /// Whether the view's own retention has removed some.
     has_expired: bool,
+}
+
+/// How the columns of stored rows and those of a view's query, whose tables may have changed since, compare.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fit {
+    Same,
+    /// Some are of wider types in the query. Readers cast, and a refresh widens what is stored.
+    Wider,
+    Different,
+}
+
+impl Fit {
+    fn of(stored: &TableSpec, query: &[ColumnSpec]) -> Fit {
+        let is_same_name = |(stored, current): (&ColumnSpec, &ColumnSpec)| stored.name == current.name;
+        if stored.columns.len() != query.len() || !stored.columns.iter().zip(query).all(is_same_name) {
+            return Fit::Different;
+        }
+        let mut wider = wider_columns(stored, query);
+        match wider.next() {
+            None => Fit::Same,
+            Some(first) => {
+                let may_widen = |(at, column): (usize, &ColumnSpec)| stored.may_widen(at, &column.column_type);
+                if std::iter::once(first).chain(wider).all(may_widen) { Fit::Wider } else { Fit::Different }
+            }
+        }
+    }
+}
+
+/// The columns that have another type in a view's query than in its stored rows, with their positions.
+pub(crate) fn wider_columns<'a>(
+    stored: &TableSpec,
+    query: &'a [ColumnSpec],
+) -> impl Iterator<Item = (usize, &'a ColumnSpec)> {
+    let of_query = stored.columns.iter().zip(query).enumerate();
+    of_query.filter(|(_, (stored, current))| stored.column_type != current.column_type).map(|(at, (_, current))| (at, current))
 }
 
 /// Identifies a state of a view.
@@ -205,24 +240,27 @@ impl PlannedView {
 impl ViewState {
     fn new(planned: &Arc<PlannedView>, key: Key, snapshots: Snapshots) -> Result<ViewState> {
         let Snapshots { tables, stored } = snapshots;
-        let fits = stored.as_ref().is_none_or(|stored| {
-            let same = |(stored, current): (&ColumnSpec, &ColumnSpec)| {
-                (&stored.name, &stored.column_type) == (&current.name, &current.column_type)
-            };
-            let columns = &stored.spec().columns;
-            columns.len() == planned.query.columns.len() && columns.iter().zip(&planned.query.columns).all(same)
-        });
+        let fit = stored.as_ref().map_or(Fit::Same, |stored| Fit::of(stored.spec(), &planned.query.columns));
+        let usable = fit != Fit::Different;
         let (source, others) =
             tables.split_first().ok_or_else(|| Error::Internal { message: "a view of no table".to_owned() })?;
         let only_before = planned.query.definition.others.iter().map(|other| other.only_before);
         let others = others.iter().zip(only_before).collect();
-        let cells = ViewPartitions::of(source, others, stored.as_ref().filter(|_| fits));
-        let parts = cells.parts(&planned.view, &planned.cuts(cells.starts()?)?)?;
+        let partitions = ViewPartitions::of(source, others, stored.as_ref().filter(|_| usable))?;
+        let mut cuts = planned.cuts(partitions.starts()?)?;
+        for (date, start) in partitions.cut_by_removal(&cuts)? {
+            let next = planned.query.definition.next_cut(start);
+            match next.map_err(|error| Error::from_datafusion(error, usize::MAX))? {
+                Some(cut) => cuts.insert(date, cut),
+                None => cuts.remove(&date),
+            };
+        }
+        let parts = partitions.parts(&planned.view, &cuts)?;
         let stored_rows = stored.as_ref().map_or(0, TableSnapshot::rows);
         let has_expired = stored.as_ref().is_some_and(TableSnapshot::has_expired);
         let stored = stored.map(|stored| stored.spec().clone());
-        let text = text(planned, stored.as_ref().filter(|_| fits), &parts);
-        Ok(ViewState { key, text, parts, planned: Arc::clone(planned), stored, fits, stored_rows, has_expired })
+        let text = text(planned, stored.as_ref().filter(|_| usable), &parts);
+        Ok(ViewState { key, text, parts, planned: Arc::clone(planned), stored, fit, stored_rows, has_expired })
     }
 
     /// The query of all its rows.
@@ -261,7 +299,10 @@ fn text(planned: &PlannedView, stored: Option<&TableSpec>, parts: &[ViewPart]) -
     if stale.len() > RUNS_MAX && !parts.iter().any(|part| part.is_expired) {
         stale = vec![*stale[0].start()..=*stale[stale.len() - 1].end()];
     }
-    let columns: Vec<String> = query.columns.iter().map(|column| quoted(&column.name)).collect();
+    let types = query.stored_types();
+    let columns = stored.arrow();
+    let columns = columns.fields().iter().zip(types.fields()).map(|(stored, current)| read_as(stored, current));
+    let columns: Vec<String> = columns.collect();
     let mut text = format!("SELECT {} FROM {}", columns.join(", "), quoted(&stored.name));
     if stale.is_empty() {
         return text;
@@ -340,6 +381,11 @@ impl Query {
         &self.columns[self.definition.time].name
     }
 
+    /// Its columns as they are stored.
+    fn stored_types(&self) -> SchemaRef {
+        TableSpec::new("rows", self.columns.clone(), self.time(), None).arrow()
+    }
+
     /// The query over rows of the table with some times, all if there are none given; in the types in which its rows are kept.
     fn over(&self, times: &[RangeInclusive<i64>]) -> String {
         let Definition { table, table_time, .. } = &self.definition;
@@ -350,21 +396,24 @@ impl Query {
             false => format!("(SELECT * FROM {} WHERE {})", quoted(table), conditions.join(" OR ")),
         };
         let query = format!("{before}{rows}{behind}");
-        let stored = TableSpec::new("rows", self.columns.clone(), self.time(), None).arrow();
+        let stored = self.stored_types();
         let fields = || self.schema.fields().iter().zip(stored.fields());
         if fields().all(|(current, stored_field)| current.data_type() == stored_field.data_type()) {
             return query;
         }
-        let items = fields().map(|(current, stored_field)| {
-            let name = quoted(current.name());
-            match current.data_type() == stored_field.data_type() {
-                true => name,
-                false => format!("arrow_cast({name}, '{}') AS {name}", stored_field.data_type()),
-            }
-        });
+        let items = fields().map(|(current, stored_field)| read_as(current, stored_field));
         let names: Vec<String> = self.schema.fields().iter().map(|field| quoted(field.name())).collect();
         let items = items.collect::<Vec<_>>().join(", ");
         format!("SELECT {items} FROM ({query}\n) AS \"__query\" ({})", names.join(", "))
+    }
+}
+
+/// A column in the type of another field.
+fn read_as(column: &Field, wanted: &Field) -> String {
+    let name = quoted(column.name());
+    match column.data_type() == wanted.data_type() {
+        true => name,
+        false => format!("arrow_cast({name}, '{}') AS {name}", wanted.data_type()),
     }
 }
 

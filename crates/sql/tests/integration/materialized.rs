@@ -1,11 +1,12 @@
 //! Materialized views give what their queries give over all rows, whatever happened to the table between refreshes: histories of loads, late and
 //! live rows, replaced and deleted ones, undone commits, compactions and partitions of another length.
 
+use std::collections::{BTreeMap, HashSet};
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex};
 
-use arrow::array::{ArrayRef, DictionaryArray, Float64Array, Int64Array, RecordBatch, TimestampNanosecondArray};
-use arrow::datatypes::Int32Type;
+use arrow::array::{ArrayRef, AsArray, DictionaryArray, Float64Array, Int64Array, RecordBatch, TimestampNanosecondArray};
+use arrow::datatypes::{Int32Type, Int64Type};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use splay_sql::{IntoFiles, Parameters, Session, Stop};
@@ -546,6 +547,207 @@ fn weeks_of_few_dates_keep_what_expires() {
     }
 }
 
+/// Buckets of views over a table whose retention removes rows.
+const BUCKETS: [&str; 9] = [
+    "time_bucket('1 hour', time)",
+    "time_bucket('1 day', time)",
+    "time_bucket('7 minutes', time)",
+    "time_bucket('20 hours', time)",
+    "time_bucket('36 hours', time)",
+    "time_bucket('1 day', time, 'America/New_York')",
+    "time_bucket('1 day', time, 'Asia/Kolkata')",
+    "date_trunc('week', time)",
+    "date_trunc('month', time)",
+];
+
+/// A table, views of its sums by some bucket, and the buckets of which retention has removed rows, with their sums as they were then.
+struct Expiring {
+    session: Session,
+    _folder: tempfile::TempDir,
+    random: ChaCha8Rng,
+    views: Vec<(usize, BTreeMap<i64, i64>)>,
+    zone: &'static str,
+    /// The latest of all removed rows.
+    last_removed: Option<i64>,
+    steps: Vec<String>,
+}
+
+impl Expiring {
+    fn begin(seed: u64) -> Expiring {
+        let folder = tempfile::tempdir().unwrap();
+        let database = Database::create(folder.path().join("db")).unwrap();
+        let session = Session::new(database, splay_sql::SessionSettings::default()).unwrap();
+        let mut random = ChaCha8Rng::seed_from_u64(seed);
+        let zone = ["UTC", "America/New_York", "Asia/Kolkata"][random.random_range(0..3)];
+        let views = (0..3).map(|_| (random.random_range(0..BUCKETS.len()), BTreeMap::new())).collect();
+        let (last_removed, steps) = (None, Vec::new());
+        let mut history = Expiring { session, _folder: folder, random, views, zone, last_removed, steps };
+        let table = format!("create table t (time timestamp, n bigint) with (partition = 'day', time_zone = '{zone}')");
+        history.change(&table);
+        for number in 0..history.views.len() {
+            let bucket = BUCKETS[history.views[number].0];
+            let query = format!("select {bucket} as bar, sum(n) as s from t group by 1");
+            history.change(&format!("create materialized view v{number} as {query}"));
+        }
+        history.insert(0..14, 30);
+        history
+    }
+
+    fn change(&mut self, text: &str) {
+        self.steps.push(text.to_owned());
+        change(&self.session, text);
+    }
+
+    fn insert(&mut self, days: std::ops::Range<i64>, most: usize) {
+        let rows = (0..self.random.random_range(1..=most)).map(|_| {
+            let day = START + self.random.random_range(days.clone()) * DAY;
+            // Some at the ends of dates and of buckets.
+            let second = [0, 1, 3600 * self.random.random_range(0..24), self.random.random_range(0..86_400)];
+            let time = day + second[self.random.random_range(0..4)] * 1_000_000_000;
+            let time = chrono::DateTime::from_timestamp_nanos(time).format("%Y-%m-%d %H:%M:%SZ");
+            format!("('{time}', {})", self.random.random_range(1..1_000))
+        });
+        let rows: Vec<String> = rows.collect();
+        self.change(&format!("insert into t values {}", rows.join(", ")));
+    }
+
+    fn numbers(&self, text: &str) -> Vec<(i64, i64)> {
+        let batches = self.session.sql(text, Parameters::None).and_then(|mut answer| answer.batches());
+        let batches = batches.unwrap_or_else(|error| panic!("{error}: {text} after {:#?}", self.steps));
+        let rows = batches.iter().flat_map(|batch| {
+            let column = |at: usize| batch.column(at).as_primitive::<Int64Type>().values().to_vec();
+            column(0).into_iter().zip(column(1)).collect::<Vec<_>>()
+        });
+        rows.collect()
+    }
+
+    fn times(&self) -> Vec<i64> {
+        let rows = self.numbers("select cast(cast(time as timestamp) as bigint) as t, n from t order by 1, 2");
+        rows.into_iter().map(|(time, _)| time).collect()
+    }
+
+    fn view(&self, number: usize) -> BTreeMap<i64, i64> {
+        let text = format!("select cast(cast(bar as timestamp) as bigint) as t, s from v{number}");
+        let rows = self.numbers(&text);
+        let buckets: BTreeMap<i64, i64> = rows.iter().copied().collect();
+        assert_eq!(rows.len(), buckets.len(), "{rows:?} after {:#?}", self.steps);
+        buckets
+    }
+
+    /// The buckets of a view's query over the rows that the table has.
+    fn of_rows(&self, number: usize) -> BTreeMap<i64, i64> {
+        let bucket = BUCKETS[self.views[number].0];
+        let text = format!("select cast(cast({bucket} as timestamp) as bigint) as t, sum(n) as s from t group by 1");
+        self.numbers(&text).into_iter().collect()
+    }
+
+    /// The buckets of the times of all rows.
+    fn buckets(&self, number: usize) -> BTreeMap<i64, i64> {
+        let bucket = BUCKETS[self.views[number].0];
+        let ns = |time: &str| format!("cast(cast({time} as timestamp) as bigint)");
+        self.numbers(&format!("select {} as t, {} as b from t", ns("time"), ns(bucket))).into_iter().collect()
+    }
+
+    /// Removes the rows of all dates but some, as the server does, which refreshes views first.
+    fn expire(&mut self) {
+        (0..self.views.len()).for_each(|number| self.change(&format!("refresh materialized view v{number}")));
+        let before: Vec<_> = (0..self.views.len()).map(|number| (self.view(number), self.buckets(number))).collect();
+        let (times, days) = (self.times(), self.random.random_range(2..8));
+        self.steps.push(format!("all but {days} days expire"));
+        expire(&self.session, days);
+        let rest: HashSet<i64> = self.times().into_iter().collect();
+        let removed: Vec<i64> = times.into_iter().filter(|time| !rest.contains(time)).collect();
+        for ((_, frozen), (view, buckets)) in self.views.iter_mut().zip(before) {
+            for time in &removed {
+                let bucket = buckets[time];
+                // A late row may be in a bucket that was removed before it came.
+                if let Some(sum) = view.get(&bucket) {
+                    frozen.entry(bucket).or_insert(*sum);
+                }
+            }
+        }
+        self.last_removed = self.last_removed.max(removed.into_iter().max());
+    }
+
+    /// The end of the last date of which rows were removed.
+    fn removed_until(&self) -> i64 {
+        let Some(last) = self.last_removed else { return i64::MIN };
+        let day = |instant: i64| {
+            let time = format!("arrow_cast({instant}, 'Timestamp(Nanosecond, Some(\"UTC\"))')");
+            let start = format!("time_bucket('1 day', {time}, '{}')", self.zone);
+            self.numbers(&format!("select cast(cast({start} as timestamp) as bigint) as t, 1"))[0].0
+        };
+        // No day has as many as 26 hours.
+        day(day(last) + 26 * DAY / 24)
+    }
+
+    fn step(&mut self) {
+        match self.random.random_range(0..10) {
+            0 | 1 => self.insert(8..17, 6),
+            2 | 3 => self.insert(0..12, 4),
+            4 => {
+                let least = self.random.random_range(0..1_000);
+                self.change(&format!("delete from t where n between {least} and {}", least + 200));
+            }
+            5 => {
+                let least = self.random.random_range(0..1_000);
+                self.change(&format!("update t set n = n + 1 where n between {least} and {}", least + 200));
+            }
+            6 => {
+                let table = self.session.database().table("t").unwrap();
+                let commits = table.commits(3).unwrap();
+                let is_change = |commit: &&splay_store::CommitReport| {
+                    commit.cannot_undo.is_none() && ["load", "delete", "update"].contains(&commit.operation)
+                };
+                if let Some(commit) = commits.iter().find(is_change) {
+                    match table.undo(commit.commit) {
+                        Ok(_) => self.steps.push(format!("undo {}", commit.commit)),
+                        // Some of its rows have expired or changed since.
+                        Err(splay_store::Error::CannotUndo { .. }) => {}
+                        Err(error) => panic!("{error} after {:#?}", self.steps),
+                    }
+                }
+            }
+            7 | 8 => self.expire(),
+            _ => {
+                let number = self.random.random_range(0..self.views.len());
+                self.change(&format!("refresh materialized view v{number}"));
+            }
+        }
+    }
+
+    /// Buckets of which rows were removed are as they were then, and all that begin after removed dates are those of the rows that there are.
+    fn check(&self, seed: u64) {
+        let removed_until = self.removed_until();
+        for (number, (bucket_of, frozen)) in self.views.iter().enumerate() {
+            let (view, of_rows) = (self.view(number), self.of_rows(number));
+            for bucket in view.keys().chain(of_rows.keys()).chain(frozen.keys()) {
+                let expected = match frozen.get(bucket) {
+                    Some(sum) => Some(sum),
+                    None if *bucket >= removed_until => of_rows.get(bucket),
+                    None => continue,
+                };
+                let bar = chrono::DateTime::from_timestamp_nanos(*bucket);
+                let (name, steps) = (BUCKETS[*bucket_of], &self.steps);
+                assert_eq!(view.get(bucket), expected, "seed {seed}: {name} of {bar} after {steps:#?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn views_keep_what_retention_removes() {
+    let histories: u64 = std::env::var("SPLAY_VIEW_HISTORIES").map_or(24, |count| count.parse().unwrap());
+    for seed in 0..histories {
+        let mut history = Expiring::begin(seed);
+        history.check(seed);
+        for _ in 0..14 {
+            history.step();
+            history.check(seed);
+        }
+    }
+}
+
 /// A session over an empty table `t` of times and numbers, with a view of its sums by a bucket.
 fn summed(table: &str, bucket: &str) -> (tempfile::TempDir, Session) {
     let folder = tempfile::tempdir().unwrap();
@@ -615,6 +817,103 @@ fn late_rows_behind_removed_ones_leave_their_bucket() {
     change(&session, "insert into t values ('2024-03-02 02:00', 4), ('2024-03-05 12:00', 8), ('2024-03-09 13:00', 16)");
     for _ in 0..2 {
         assert_eq!(sums(&session), "[1, 8, 18]");
+        change(&session, "refresh materialized view v");
+    }
+}
+
+/// Of a date whose first bucket reaches into a removed one, the other buckets follow the table.
+#[test]
+fn a_removed_date_freezes_one_bucket_of_the_next() {
+    let (_folder, session) =
+        summed("partition = 'day', time_zone = 'Asia/Kolkata'", "time_bucket('1 hour', time)");
+    // The hours of this view begin at half past in Kolkata: 18:00 UTC has the last half hour of the 5th and the first of the 6th.
+    change(
+        &session,
+        "insert into t values ('2024-03-05 18:10Z', 1), ('2024-03-05 18:40Z', 2), ('2024-03-05 19:10Z', 4), ('2024-03-06 12:00Z', 8)",
+    );
+    change(&session, "refresh materialized view v");
+    assert_eq!(sums(&session), "[3, 4, 8]");
+    expire(&session, 1);
+    assert_eq!(one(&session, "select sum(n) from t"), "14");
+    let late = "insert into t values ('2024-03-05 18:50Z', 100), ('2024-03-05 19:20Z', 16), ('2024-03-06 13:00Z', 32)";
+    change(&session, late);
+    for _ in 0..2 {
+        assert_eq!(sums(&session), "[3, 20, 8, 32]");
+        change(&session, "refresh materialized view v");
+    }
+    change(&session, "delete from t where n = 4");
+    for _ in 0..2 {
+        assert_eq!(sums(&session), "[3, 16, 8, 32]");
+        change(&session, "refresh materialized view v");
+    }
+
+    // A bucket of rows of two dates, and one behind it that has rows of the second alone.
+    let (_folder, session) = summed("partition = 'day'", "time_bucket('36 hours', time, timestamp '2024-03-01')");
+    change(&session, "insert into t values ('2024-03-01 10:00', 1), ('2024-03-02 10:00', 2), ('2024-03-02 15:00', 4)");
+    change(&session, "refresh materialized view v");
+    expire(&session, 1);
+    change(&session, "insert into t values ('2024-03-02 11:00', 100), ('2024-03-02 16:00', 8)");
+    for _ in 0..2 {
+        assert_eq!(sums(&session), "[3, 12]");
+        change(&session, "refresh materialized view v");
+    }
+}
+
+/// An expiry whose undo is undone, after rows were stored between, removes what is in the view by then.
+#[test]
+fn an_expiry_that_applies_again_keeps_what_was_stored_between() {
+    let (_folder, session) = summed("partition = 'day'", "time_bucket('1 day', time)");
+    change(&session, "insert into t values ('2024-03-01 10:00', 1), ('2024-03-09 10:00', 2)");
+    change(&session, "refresh materialized view v");
+    expire(&session, 3);
+    let table = session.database().table("t").unwrap();
+    let undone = table.undo(table.commits(1).unwrap()[0].commit).unwrap().epoch;
+    change(&session, "insert into t values ('2024-03-01 11:00', 4)");
+    change(&session, "refresh materialized view v");
+    assert_eq!(sums(&session), "[5, 2]");
+    table.undo(undone).unwrap();
+    for _ in 0..2 {
+        assert_eq!((one(&session, "select sum(n) from t"), sums(&session)), ("6".to_owned(), "[5, 2]".to_owned()));
+        change(&session, "refresh materialized view v");
+    }
+}
+
+/// A column that becomes wider takes the stored rows with it, also those of removed dates.
+#[test]
+fn widened_columns_keep_what_expired() {
+    let folder = tempfile::tempdir().unwrap();
+    let session =
+        Session::new(Database::create(folder.path().join("db")).unwrap(), splay_sql::SessionSettings::default()).unwrap();
+    change(&session, "create table t (time timestamp, n int, x real, s text) with (partition = 'day')");
+    change(
+        &session,
+        "create materialized view v as select time_bucket('1 day', time) as bar, max(n) as n, max(x) as x, max(s) as s from t group by 1",
+    );
+    change(
+        &session,
+        "insert into t values ('2024-03-01 10:00', 1, 0.1, 'a'), ('2024-03-09 10:00', 2, 0.2, 'b')",
+    );
+    change(&session, "refresh materialized view v");
+    expire(&session, 3);
+    let read = || one(&session, "select array_agg(n order by bar)::text || array_agg(x order by bar)::text from v");
+    assert_eq!(read(), "[1, 2][0.1, 0.2]");
+    change(&session, "alter table t alter column n type bigint");
+    change(&session, "insert into t values ('2024-03-09 11:00', 5000000000, 0.3, 'c')");
+    for _ in 0..2 {
+        assert_eq!(read(), "[1, 5000000000][0.1, 0.3]");
+        assert_eq!(one(&session, "select arrow_typeof(max(n)) from v"), "Int64");
+        change(&session, "refresh materialized view v");
+    }
+    let first = session.database().table("v.rows").unwrap().snapshot().unwrap().epoch();
+    change(&session, "refresh materialized view v");
+    assert_eq!(session.database().table("v.rows").unwrap().snapshot().unwrap().epoch(), first);
+    // Whole numbers to floats write the stored rows anew, and two columns at a time.
+    change(&session, "alter table t alter column n type double");
+    change(&session, "alter table t alter column x type double");
+    change(&session, "alter table t alter column s type symbol");
+    let read = || one(&session, "select array_agg(n order by bar)::text || array_agg(s order by bar)::text from v");
+    for _ in 0..2 {
+        assert_eq!(read(), "[1.0, 5000000000.0][a, c]");
         change(&session, "refresh materialized view v");
     }
 }

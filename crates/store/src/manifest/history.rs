@@ -65,6 +65,15 @@ pub(crate) struct CommitNote {
     pub(crate) unloaded: Vec<(Source, u64)>,
 }
 
+/// A commit by which the table's retention has removed rows.
+#[derive(Debug)]
+pub(crate) struct Expiry<'a> {
+    pub(crate) commit: u64,
+    /// That commit, or the last one that made it apply again after it was undone.
+    pub(crate) in_force_since: u64,
+    pub(crate) note: &'a CommitNote,
+}
+
 /// A file that the table no longer has, and that is kept.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct RetiredFile {
@@ -148,24 +157,24 @@ impl History {
     }
 
     /// The commits by which the table's retention has removed rows since the table was created, without those that were undone.
-    pub(crate) fn expiries(&self) -> Vec<(u64, &CommitNote)> {
+    pub(crate) fn expiries(&self) -> Vec<Expiry<'_>> {
         let undone: HashMap<u64, u64> =
             self.commits.iter().filter_map(|(by, note)| Some((note.undoes?, *by))).collect();
-        let is_in_force = |(epoch, _): &(u64, &CommitNote)| {
+        let of_table = self.commits.range(self.made..).filter(|(_, note)| note.operation == Operation::Expire);
+        let in_force = of_table.filter_map(|(commit, note)| {
             // Each undoes the one before.
-            let (mut epoch, mut in_force) = (*epoch, true);
-            while let Some(by) = undone.get(&epoch) {
-                (epoch, in_force) = (*by, !in_force);
+            let (mut last, mut is_in_force) = (*commit, true);
+            while let Some(by) = undone.get(&last) {
+                (last, is_in_force) = (*by, !is_in_force);
             }
-            in_force
-        };
-        let of_table = self.commits.range(self.made..).map(|(epoch, note)| (*epoch, note));
-        of_table.filter(|(_, note)| note.operation == Operation::Expire).filter(is_in_force).collect()
+            is_in_force.then_some(Expiry { commit: *commit, in_force_since: last, note })
+        });
+        in_force.collect()
     }
 
     /// The newest partition that these commits removed.
     fn find_expired(&self) -> Option<i32> {
-        self.expiries().into_iter().filter_map(|(_, note)| note.dates.keys().next_back().copied()).max()
+        self.expiries().into_iter().filter_map(|expiry| expiry.note.dates.keys().next_back().copied()).max()
     }
 
     /// The newest partition that the table's retention has removed.
