@@ -40,6 +40,46 @@ def test_a_table_is_the_same_after_a_file(market: splay.Database, tmp_path: path
     assert after == before
 
 
+TYPES = "ts timestamp, s text, y symbol, d decimal(18,6), q decimal(38,10), x double, r real, b boolean, dt date, tm time, i bigint, u uint64"
+VALUES = [
+    "'2024-03-01 10:00', '007', '1e5', 12345678901.123456, 1234567890123456789.0123456789, 0.1, 0.1, true, '2024-01-01', '10:00:00.5', 9007199254740993, 18446744073709551615",
+    "'2024-03-01 10:01', 'true', '2024-01-01', 0.1, 0.1, null, 0.25, false, null, null, null, null",
+    "'2024-03-01 10:02', '', ' a,\"b', null, null, 1e300, null, null, '1969-12-31', '23:59:59.999999999', -1, 0",
+    "'2024-03-01 10:03', null, 'x', null, null, null, null, null, null, null, null, null",
+]
+
+
+@pytest.mark.parametrize("end", ["csv", "ndjson", "json", "arrow", "parquet"])
+def test_values_are_read_by_the_tables_types(tmp_path: pathlib.Path, end: str) -> None:
+    db = splay.open(tmp_path / "db")
+    for name in ("one", "two"):
+        db.sql(f"create table {name} ({TYPES})")
+    db.sql("insert into one values " + ", ".join(f"({row})" for row in VALUES))
+    file = tmp_path / f"one.{end}"
+    done = command(tmp_path / "db", f"copy one to '{file}'")
+    assert done.returncode == 0, done.stderr
+    assert db.sql(f"copy two from '{file}'").to_arrow()["rows"][0].as_py() == 4
+    rows = "select * from {} order by ts"
+    assert db.sql(rows.format("two")).to_arrow().equals(db.sql(rows.format("one")).to_arrow())
+    # A list of columns leaves others of the file and of the table out.
+    db.sql(f"create table three ({TYPES})")
+    db.sql(f"copy three (ts, s, d) from '{file}'")
+    expected = [(*row, None) for row in db.sql("select s, d from one order by ts").fetchall()]
+    assert db.sql("select s, d, x from three order by ts").fetchall() == expected
+
+
+def test_a_csv_file_without_names_has_the_tables_columns_in_order(tmp_path: pathlib.Path) -> None:
+    db = splay.open(tmp_path / "db")
+    db.sql("create table t (ts timestamp, code text, price decimal(10,2))")
+    (tmp_path / "rows.csv").write_text("2024-03-01T10:00:00Z,007,1.5\n2024-03-01T10:01:00Z,008,2.25\n")
+    db.sql(f"copy t from '{tmp_path / 'rows.csv'}'")
+    assert [(code, str(price)) for code, price in db.sql("select code, price from t order by ts").fetchall()] == [("007", "1.50"), ("008", "2.25")]
+    (tmp_path / "bad.csv").write_text("ts,code,price\n2024-03-01T10:00:00Z,a,1.5\n2024-03-01T10:01:00Z,b,2.255\n")
+    with pytest.raises(splay.Error, match="price"):
+        db.sql(f"copy t from '{tmp_path / 'bad.csv'}'")
+    assert db.sql("select count(*) from t").fetchall() == [(2,)]
+
+
 def test_an_empty_text_is_no_null_in_csv(market: splay.Database, tmp_path: pathlib.Path) -> None:
     query = "select 1 as n, '' as empty, null::text as missing, 'a,b' as cut union all select 2, 'x', '', null order by n"
     done = command(tmp_path / "db", f"copy ({query}) to '{tmp_path / 'out.csv'}'")
@@ -67,10 +107,10 @@ def test_what_is_wrong_is_named_and_changes_nothing(market: splay.Database, tmp_
     (tmp_path / "other.csv").write_text("time,nonsense\n2024-03-04T10:00:00Z,1\n")
     (tmp_path / "bad.csv").write_text("time,size\n2024-03-04T10:00:00Z,1\n2024-03-04T10:00:01Z,much\n")
     (tmp_path / "late.csv").write_text("time,size\n2024-03-04T10:00:00Z,1\n,2\n")
-    (tmp_path / "guessed.csv").write_text("time,note\n2024-03-04T10:00:00Z,1.50\n")
+    polars.DataFrame({"time": ["2024-03-04T10:00:00Z"], "note": [1.50]}).write_parquet(tmp_path / "typed.parquet")
     for statement, part in [
         (f"copy trade from '{tmp_path / 'none.csv'}'", "none.csv"),
-        (f"copy trade from '{tmp_path / 'guessed.csv'}'", "splay load"),
+        (f"copy trade from '{tmp_path / 'typed.parquet'}'", "note: the column is symbol"),
         (f"copy trade from '{tmp_path / 'other.csv'}'", "nonsense"),
         (f"copy trade from '{tmp_path / 'bad.csv'}'", "size"),
         (f"copy trade from '{tmp_path / 'late.csv'}'", "time"),

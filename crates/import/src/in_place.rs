@@ -41,9 +41,14 @@ const TEXT_BATCH_ROWS: usize = 1 << 16;
 pub struct FileOpener;
 
 impl OpenFiles for FileOpener {
-    fn open(&self, pattern: &str, threads: usize) -> std::result::Result<Arc<dyn FilesInPlace>, FileError> {
+    fn open(
+        &self,
+        pattern: &str,
+        threads: usize,
+        target: Option<&TableSpec>,
+    ) -> std::result::Result<Arc<dyn FilesInPlace>, FileError> {
         let settings = ImportSettings { threads, ..ImportSettings::default() };
-        Ok(Arc::new(OpenedFiles::open(expand(&[pattern.to_owned()])?, &settings)?))
+        Ok(Arc::new(OpenedFiles::open(expand(&[pattern.to_owned()])?, &settings, target)?))
     }
 }
 
@@ -81,11 +86,16 @@ impl From<Error> for EarlyEnd {
 
 impl OpenedFiles {
     /// Looks at files. Of `settings`, format, delimiter, lines before the header, header, types, texts of null, time zone and threads count.
+    /// Text files have the columns of the table `target` in its types.
     ///
     /// # Errors
     /// [`Error::Setting`] for no file at all, [`Error::Misfit`] for a file that has other columns than the first, and
     /// [`Error::Damaged`] or [`Error::Unsupported`] for one that can't be read.
-    pub fn open(files: Vec<InputFile>, settings: &ImportSettings) -> Result<OpenedFiles> {
+    pub fn open(
+        files: Vec<InputFile>,
+        settings: &ImportSettings,
+        target: Option<&TableSpec>,
+    ) -> Result<OpenedFiles> {
         let Some(first) = files.first() else {
             return Err(Error::Setting { setting: "files", reason: "there is no file to read".to_owned() });
         };
@@ -109,7 +119,7 @@ impl OpenedFiles {
                 (spec.arrow(), FilesForm::Parsed { spec, reading: ReaderKind::Binary(kind) })
             }
             DetectedFormat::Text(_) | DetectedFormat::Json => {
-                let (spec, format) = text_columns(&files, kind, settings)?;
+                let (spec, format) = text_columns(&files, kind, settings, target)?;
                 (spec.arrow(), FilesForm::Parsed { spec, reading: ReaderKind::Text(format) })
             }
         };

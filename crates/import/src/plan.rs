@@ -227,15 +227,20 @@ impl Import {
     }
 }
 
-/// The columns of text files by their first rows, and how they are read; none of them is the time.
+/// The columns of text files by the table that they go into, or by their first rows, and how they are read; none of them is the time.
 pub(crate) fn text_columns(
     files: &[InputFile],
     kind: DetectedFormat,
     settings: &ImportSettings,
+    target: Option<&TableSpec>,
 ) -> Result<(TableSpec, TextFileFormat)> {
     let time_zone = time_zone(settings, None);
     let zone = zone(&time_zone)?;
-    let (mut format, _) = text_format(files, kind, settings, None, &mut Vec::new())?;
+    let (mut format, _) = text_format(files, kind, settings, target, &mut Vec::new())?;
+    if let Some(target) = target {
+        join_levels(&mut format, &target.columns)?;
+        fit_rules(&mut format.rules, target, &zone);
+    }
     for (name, column_type) in &settings.types {
         let plan = plan_named(&mut format.rules, name).ok_or_else(|| no_column("types", name))?;
         retype(plan, column_type, &zone, settings.recipe.is_none());
@@ -270,17 +275,9 @@ fn plan_text(
     let time_zone = time_zone(settings, existing);
     let zone = zone(&time_zone)?;
     let (mut format, sample) = text_format(files, kind, settings, existing, notes)?;
-    let levels = |column_type: &ColumnType| match column_type {
-        ColumnType::Levels { size } if !format.json => Some(*size),
-        _ => None,
-    };
-    let of_table = existing.iter().flat_map(|table| &table.columns).map(|column| (&column.name, &column.column_type));
-    let typed_columns = of_table.chain(settings.types.iter().map(|(name, column_type)| (name, column_type)));
-    let typed_columns: Vec<(String, i32)> =
-        typed_columns.filter_map(|(name, column_type)| Some((name.clone(), levels(column_type)?))).collect();
-    for (name, size) in typed_columns {
-        roles::join_levels(&mut format.rules, &name, size)?;
-    }
+    let of_settings = settings.types.iter().map(|(name, column_type)| ColumnSpec::new(name, column_type.clone()));
+    let typed_columns = existing.iter().flat_map(|table| &table.columns).cloned().chain(of_settings);
+    join_levels(&mut format, &typed_columns.collect::<Vec<_>>())?;
     let mut apart = TimeApart::default();
     if let Some(sample) = &sample {
         let time_column = settings.time.as_deref().or(existing.map(|table| table.time.as_str()));
@@ -302,7 +299,10 @@ fn plan_text(
         }
     }
     if let Some(existing) = existing {
-        fit_rules(&mut format.rules, existing, &zone, &misfit)?;
+        let extra = fit_rules(&mut format.rules, existing, &zone);
+        if !extra.is_empty() {
+            return Err(misfit(no_place(&extra)));
+        }
     }
     for (name, column_type) in &settings.types {
         let plan = plan_named(&mut format.rules, name).ok_or_else(|| no_column("types", name))?;
@@ -521,30 +521,34 @@ fn retype(plan: &mut ColumnPlan, column_type: &ColumnType, zone: &LocalZone, own
     }
 }
 
-/// Gives the rules the names and types of a table that exists.
-fn fit_rules(
-    rules: &mut [ColumnRule],
-    existing: &TableSpec,
-    zone: &LocalZone,
-    misfit: &dyn Fn(String) -> Error,
-) -> Result<()> {
-    let mut extra = Vec::new();
-    for plan in rules.iter_mut().filter_map(|r| r.plan.as_mut()) {
-        match existing.columns.iter().find(|c| same_name(&c.name, &plan.name)) {
-            Some(column) => {
-                plan.name.clone_from(&column.name);
-                plan.is_settled = true;
-                retype(plan, &column.column_type, zone, plan.nulls.is_empty());
-            }
-            None if existing.is_virtual_date(&plan.name) => {
-                DATE_COLUMN.clone_into(&mut plan.name);
-                plan.is_settled = true;
-                retype(plan, &ColumnType::Date, zone, plan.nulls.is_empty());
-            }
-            None => extra.push(plan.name.clone()),
+/// Makes one column of the levels that stand in several ones of a text file.
+fn join_levels(format: &mut TextFileFormat, columns: &[ColumnSpec]) -> Result<()> {
+    for column in columns.iter().filter(|_| !format.json) {
+        if let ColumnType::Levels { size } = column.column_type {
+            roles::join_levels(&mut format.rules, &column.name, size)?;
         }
     }
-    if extra.is_empty() { Ok(()) } else { Err(misfit(no_place(&extra))) }
+    Ok(())
+}
+
+/// Gives the rules the names and types of a table that exists, and returns the names of columns that it doesn't have.
+fn fit_rules(rules: &mut [ColumnRule], existing: &TableSpec, zone: &LocalZone) -> Vec<String> {
+    let mut extra = Vec::new();
+    for plan in rules.iter_mut().filter_map(|r| r.plan.as_mut()) {
+        let column = existing.columns.iter().find(|column| same_name(&column.name, &plan.name));
+        let (name, column_type) = match column {
+            Some(column) => (column.name.as_str(), &column.column_type),
+            None if existing.is_virtual_date(&plan.name) => (DATE_COLUMN, &ColumnType::Date),
+            None => {
+                extra.push(plan.name.clone());
+                continue;
+            }
+        };
+        name.clone_into(&mut plan.name);
+        plan.is_settled = true;
+        retype(plan, column_type, zone, plan.nulls.is_empty());
+    }
+    extra
 }
 
 /// The recipe's format, or a sniffed one.

@@ -31,7 +31,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::stream::RecordBatchReceiverStreamBuilder;
 use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
 use splay_functions::walk::Walk;
-use splay_store::{FileSlice, FilesInPlace, GroupStatistics, OpenFiles, one_nan};
+use splay_store::{FileError, FileSlice, FilesInPlace, GroupStatistics, OpenFiles, TableSpec, one_nan};
 
 /// Most batches that wait between the thread that reads a file and the operators.
 const BATCHES_WAITING: usize = 2;
@@ -56,10 +56,28 @@ pub(crate) fn is_path(name: &str) -> bool {
     name.contains(['.', '/', '*', '?'])
 }
 
+/// Opens files whose values go into a table.
+#[derive(Debug)]
+pub(crate) struct TypedFiles {
+    pub(crate) opener: Arc<dyn OpenFiles>,
+    pub(crate) target: TableSpec,
+}
+
+impl OpenFiles for TypedFiles {
+    fn open(
+        &self,
+        pattern: &str,
+        threads: usize,
+        _: Option<&TableSpec>,
+    ) -> std::result::Result<Arc<dyn FilesInPlace>, FileError> {
+        self.opener.open(pattern, threads, Some(&self.target))
+    }
+}
+
 impl FileTable {
     /// Opens the files of a path or pattern. `threads` parse text.
     pub(crate) fn open(opener: &dyn OpenFiles, path: &str, threads: usize) -> Result<FileTable> {
-        let files = opener.open(path, threads).map_err(|error| DataFusionError::Plan(error.to_string()))?;
+        let files = opener.open(path, threads, None).map_err(|error| DataFusionError::Plan(error.to_string()))?;
         let fold = |field: &Arc<Field>| {
             let data_type = as_in_tables(field.data_type());
             field.as_ref().clone().with_name(field.name().to_lowercase()).with_data_type(data_type)

@@ -17,7 +17,7 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::execution::memory_pool::MemoryPool;
 use splay_engine::{ReadStats, Stop};
-use splay_store::{Database, OpenFiles, TransactionSnapshots};
+use splay_store::{Database, OpenFiles, TableSpec, TransactionSnapshots};
 
 pub(crate) use self::explain::{explained_rows, with_rows};
 use self::explain::{with_metrics, with_tick_plan};
@@ -27,6 +27,7 @@ use self::state::states;
 use crate::answer::{Answer, MemoryGuard, Source, Threads, Watches};
 use crate::caller::Caller;
 use crate::error::Result;
+use crate::files::TypedFiles;
 use crate::guard::Guard;
 use crate::materialized::MaterializedViews;
 use crate::memory::{AnswerMemory, AnswerMemoryPart, StatementPool, TotalMemory};
@@ -216,6 +217,19 @@ impl Session {
             has_catalogue: false,
             ..self.clone()
         })
+    }
+
+    /// This session, with files in the types of a table that their rows go into.
+    pub(crate) fn reading_for(&self, target: &TableSpec) -> Result<Session> {
+        let typed = |opener: &Arc<dyn OpenFiles>| {
+            Arc::new(TypedFiles { opener: Arc::clone(opener), target: target.clone() }) as Arc<dyn OpenFiles>
+        };
+        let files = self.settings.files.as_ref().map(typed);
+        let settings = SessionSettings { files, result_cache_bytes: 0, ..self.settings.clone() };
+        let guard = self.caller.guard.clone();
+        let states = states(&self.database, &settings, self.has_catalogue, guard)?;
+        let statements = Arc::new(TickStatements::new(0, 0));
+        Ok(Session { settings, states, statements, ..self.clone() })
     }
 
     /// A session over the same database, threads and memory that sees only what a guard permits.

@@ -12,16 +12,24 @@ use std::time::{Duration, SystemTime};
 use arrow::array::{ArrayRef, RecordBatch, UInt64Array};
 use arrow::datatypes::SchemaRef;
 
+use crate::schema::TableSpec;
+
 /// What is wrong with a file, in words for the user.
 pub type FileError = Box<dyn Error + Send + Sync>;
 
 /// Opens files for statements.
 pub trait OpenFiles: Debug + Send + Sync {
-    /// The files of a path, or of a pattern of paths. `threads` parse text.
+    /// The files of a path, or of a pattern of paths. `threads` parse text. Where text files have columns of the table `target`, their values
+    /// are read as ones of its types; without names they have its columns in order.
     ///
     /// # Errors
     /// For no such file, and for files that can't be read or have other columns than the first.
-    fn open(&self, pattern: &str, threads: usize) -> Result<Arc<dyn FilesInPlace>, FileError>;
+    fn open(
+        &self,
+        pattern: &str,
+        threads: usize,
+        target: Option<&TableSpec>,
+    ) -> Result<Arc<dyn FilesInPlace>, FileError>;
 }
 
 /// Files as one table.

@@ -439,7 +439,7 @@ impl TickStatements {
                 return Ok(self.forget(query));
             }
             // What is wrong with files is reported by planning.
-            let opened = limits.files.and_then(|opener| opener.open(path, limits.threads).ok());
+            let opened = limits.files.and_then(|opener| opener.open(path, limits.threads, None).ok());
             let Some(opened) = opened.filter(|opened| opened.schema() == planned) else {
                 return Ok(self.forget(query));
             };

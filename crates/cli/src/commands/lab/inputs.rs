@@ -53,7 +53,7 @@ fn files(arguments: &InputArguments) -> Result<Vec<Table>> {
     let mut tables: Vec<Table> = Vec::new();
     for pattern in &arguments.files {
         let settings = ImportSettings { threads: 1, ..ImportSettings::default() };
-        let files = OpenedFiles::open(expand(std::slice::from_ref(pattern))?, &settings)?;
+        let files = OpenedFiles::open(expand(std::slice::from_ref(pattern))?, &settings, None)?;
         let all: Vec<usize> = (0..files.schema().fields().len()).collect();
         let mut rows = Rows::up_to(arguments.rows);
         for part in files.parts(1, &|_| true).iter().flatten() {
