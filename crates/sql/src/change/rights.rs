@@ -46,7 +46,9 @@ pub(crate) fn check(session: &Session, statement: &Statement) -> Result<()> {
             reads(session, guard, table)?;
             needs_columns(session, guard, table, Privilege::Update, Some(&columns))
         }
-        Statement::Truncate { table } => needs(session, guard, table, Privilege::Truncate),
+        Statement::Truncate { tables } => {
+            tables.iter().try_for_each(|table| needs(session, guard, table, Privilege::Truncate))
+        }
         Statement::Refresh { view } => {
             if !guard.rights().sees(view) {
                 return Err(session.no_such_table(view));

@@ -56,6 +56,7 @@ pub(super) fn run(
         Statement::CopyFrom { table, columns, path } => {
             let spec = table_to_change(database, &table)?.snapshot()?.spec().clone();
             let file = format!("'{}'", path.replace('\'', "''"));
+            let session = &session.reading_for(&spec)?;
             let select = |columns: &[String]| {
                 let names: Vec<String> = columns.iter().map(|column| quoted(column)).collect();
                 format!("SELECT {} FROM {file}", names.join(", "))
@@ -73,7 +74,7 @@ pub(super) fn run(
             let insertion = Insertion { what: "COPY", columns: Some(&columns), query: &query, conflict: None };
             insert_rows(session, &spec, &insertion, parameters, stop, (insert, None))
         }
-        Statement::Truncate { table } => truncate(database, &table, stop),
+        Statement::Truncate { tables } => truncate(database, &tables, stop),
         Statement::Delete { rows, returning } => {
             let mut returning = Returning::plan(session, (&rows, returning.as_deref()), parameters, stop, insert)?;
             let changed = delete(session, &rows, parameters, stop, returning.as_mut())?;
@@ -154,7 +155,7 @@ fn refuse_guessed(spec: &TableSpec, columns: &[String], file: &Schema) -> Result
         };
         if !keeps {
             return fault(format!(
-                "{}: the column is {}, and the file's values read as {found}; `splay load` reads them by the table's types",
+                "{}: the column is {}, and the file's values are {found}; `splay load` reads them by the table's types",
                 column.name, column.column_type
             ));
         }
@@ -254,11 +255,20 @@ pub(super) fn copy_rows(
     Ok(changed.rows)
 }
 
-fn truncate(database: &Database, table: &str, stop: Stop<'_>) -> Result<ChangeOutcome> {
-    let table = table_to_change(database, table)?;
-    let removal = Removal::of(table.snapshot()?.spec(), Selection::default())?;
-    let report = patiently(stop, || table.delete(removal.clone()))?;
-    Ok(ChangeOutcome { what: "TRUNCATE", rows: report.removed, commit: committed(&report) })
+/// Deletes all rows of tables, each by a commit of its own. None is changed if one can't be.
+fn truncate(database: &Database, tables: &[String], stop: Stop<'_>) -> Result<ChangeOutcome> {
+    let mut changed = ChangeOutcome { what: "TRUNCATE", rows: 0, commit: None };
+    let tables = tables.iter().map(|table| {
+        let table = table_to_change(database, table)?;
+        let removal = Removal::of(table.snapshot()?.spec(), Selection::default())?;
+        Ok((table, removal))
+    });
+    for (table, removal) in tables.collect::<Result<Vec<_>>>()? {
+        let report = patiently(stop, || table.delete(removal.clone()))?;
+        changed.rows += report.removed;
+        changed.commit = committed(&report).or(changed.commit);
+    }
+    Ok(changed)
 }
 
 fn delete(

@@ -13,7 +13,7 @@ use super::materialized::{self, Creation};
 use crate::access::AccessStatement;
 use crate::error::{Result, fault};
 use crate::statements::FIRST_WORDS;
-use crate::syntax::is_word;
+use crate::syntax::{before, is_word, solid};
 use crate::table_options::{self, Options};
 use crate::token_reader::TokenReader;
 
@@ -33,7 +33,7 @@ pub(crate) enum Statement {
         returning: Option<String>,
     },
     Truncate {
-        table: String,
+        tables: Vec<String>,
     },
     Update {
         rows: ChangedRows,
@@ -175,9 +175,10 @@ impl Statement {
         if !begins(text) {
             return Ok(None);
         }
-        let Ok(tokens) = Tokenizer::new(&GenericDialect {}, text).with_unescape(false).tokenize() else {
+        let Ok(mut tokens) = Tokenizer::new(&GenericDialect {}, text).with_unescape(false).tokenize() else {
             return Ok(None);
         };
+        put_defaults(&mut tokens);
         let mut words = TokenReader::of(&tokens);
         if words.has_semicolon() {
             return fault("one statement at a time: there is a semicolon within");
@@ -198,7 +199,10 @@ impl Statement {
             Statement::Delete { rows, returning }
         } else if words.take(&["truncate"]) {
             words.take(&["table"]);
-            Statement::Truncate { table: words.table()? }
+            let tables = words.list(TokenReader::table)?;
+            words.refuse(&["restart", "continue", "cascade"])?;
+            words.take(&["restrict"]);
+            Statement::Truncate { tables }
         } else if words.take(&["update"]) {
             update(&mut words)?
         } else if words.take(&["create", "table"]) {
@@ -216,7 +220,11 @@ impl Statement {
         } else if words.take(&["alter", "table"]) {
             let if_exists = words.take(&["if", "exists"]);
             let table = words.table()?;
-            Statement::Alter { table, if_exists, change: alteration(&mut words)? }
+            let change = alteration(&mut words)?;
+            if words.peek() == Some(&Token::Comma) {
+                return fault("ALTER TABLE changes one thing, by one commit: write a statement for each");
+            }
+            Statement::Alter { table, if_exists, change }
         } else if words.take(&["alter", "view"]) {
             alter_view(&mut words, false)?
         } else if words.take(&["alter", "materialized", "view"]) {
@@ -236,6 +244,28 @@ impl Statement {
         };
         words.end()?;
         Ok(Some(statement))
+    }
+}
+
+/// Puts `NULL` in the place of values that are `DEFAULT`: columns have no other default.
+fn put_defaults(tokens: &mut [Token]) {
+    let changes_rows = tokens.iter().find(|token| !matches!(token, Token::Whitespace(_)));
+    if !changes_rows.is_some_and(|token| is_word(token, "insert") || is_word(token, "update")) {
+        return;
+    }
+    for at in 0..tokens.len() {
+        if is_word(&tokens[at], "default") {
+            let begins = before(tokens, at)
+                .is_some_and(|token| matches!(token, Token::LParen | Token::Comma | Token::Eq));
+            let next = tokens.get(solid(tokens, at + 1));
+            let ends = next.is_none_or(|token| {
+                matches!(token, Token::RParen | Token::Comma)
+                    || ["where", "from", "returning"].iter().any(|word| is_word(token, word))
+            });
+            if begins && ends {
+                tokens[at] = Token::make_keyword("NULL");
+            }
+        }
     }
 }
 
@@ -443,6 +473,9 @@ fn table_elements(words: &mut TokenReader<'_>) -> Result<TableElements> {
     }
     words.step();
     loop {
+        if words.take(&["like"]) {
+            return fault("LIKE is not supported here: CREATE TABLE … AS SELECT * FROM … WHERE false has the columns of another table");
+        }
         words.refuse(&["unique", "constraint", "check", "foreign"])?;
         let mut of_key = Vec::new();
         if words.take(&["primary", "key"]) {
