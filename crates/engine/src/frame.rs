@@ -16,6 +16,7 @@ use crate::filter_mask::FilterMask;
 use crate::late::{Choices, FrameColumn, JoinedChoices, is_of_any_length};
 use crate::order::{order, order_by};
 use crate::parallel::{each, threads_for};
+use crate::stop::Stop;
 use crate::value::Value;
 
 /// Rows that are evaluated at once.
@@ -91,7 +92,13 @@ impl Frame {
 
     /// Sorts the rows of several frames, stably. The sort reads only the keys; threads then gather the other columns,
     /// one each.
-    pub fn sorted(frames: Vec<Frame>, keys: &[SortKey], constants: &[ArrayRef], threads: usize) -> Result<Frame> {
+    pub(crate) fn sorted(
+        frames: Vec<Frame>,
+        keys: &[SortKey],
+        constants: &[ArrayRef],
+        threads: usize,
+        stop: Stop<'_>,
+    ) -> Result<Frame> {
         let types: Vec<DataType> = frames.first().map(|frame| frame.types().cloned().collect()).unwrap_or_default();
         let rows = frames.iter().map(Frame::len).sum();
         let threads = threads_for(rows, 0, threads);
@@ -106,10 +113,11 @@ impl Frame {
         })?;
         let columns =
             keys.iter().zip(&of_keys).map(|(key, values)| sort_column(key, Arc::clone(values))).collect::<Vec<_>>();
-        let Some(indices) = order_by(&columns, None, threads)?.map(UInt32Array::from) else {
+        let Some(indices) = order_by(&columns, None, threads, stop)?.map(UInt32Array::from) else {
             return Frame::concat_by(frames, &types, threads);
         };
         let columns = each(types.len(), threads, |position| {
+            stop.check()?;
             let is_it = |key: &SortKey| matches!(key.expr, Expr::Column(column) if column == position);
             let column = match keys.iter().position(is_it) {
                 Some(key) => Arc::clone(&of_keys[key]),

@@ -24,6 +24,7 @@ use arrow::row::{RowConverter, SortField};
 use crate::error::{Error, Result};
 use crate::natives::natives;
 use crate::parallel;
+use crate::stop::Stop;
 use crate::text_sort::{Alike, TextSort};
 use crate::texts::Texts;
 use crate::total_order::TotalOrder;
@@ -31,11 +32,16 @@ use crate::total_order::TotalOrder;
 /// The row numbers in sorted order, tied rows in their old order; `None` if the rows are sorted already. With `fetch` only the first
 /// that many.
 pub(crate) fn order(columns: &[SortColumn], fetch: Option<usize>) -> Result<Option<Vec<u32>>> {
-    order_by(columns, fetch, 1)
+    order_by(columns, fetch, 1, Stop::NEVER)
 }
 
-/// The same with a number of threads.
-pub(crate) fn order_by(columns: &[SortColumn], fetch: Option<usize>, threads: usize) -> Result<Option<Vec<u32>>> {
+/// The same with a number of threads, until it is stopped.
+pub(crate) fn order_by(
+    columns: &[SortColumn],
+    fetch: Option<usize>,
+    threads: usize,
+    stop: Stop<'_>,
+) -> Result<Option<Vec<u32>>> {
     let Some(rows) = columns.first().map(|column| column.values.len()) else { return Ok(None) };
     if u32::try_from(rows).is_err() {
         return Err(Error::Unsupported("a sort of so many rows".to_owned()));
@@ -63,26 +69,28 @@ pub(crate) fn order_by(columns: &[SortColumn], fetch: Option<usize>, threads: us
         return Ok(None);
     }
     let threads = parallel::threads_for(rows, 0, threads);
+    stop.check()?;
     let mut numbered: Vec<(u64, u32)> = keys.iter().zip(0..).map(|(key, row)| (*key, row)).collect();
     if is_exact && !rest.is_empty() && mostly_tie(&keys) {
         // Sorts by the further columns first; rows with equal keys keep that order.
-        if let Some(order) = order_by(rest, None, threads)? {
+        if let Some(order) = order_by(rest, None, threads, stop)? {
             numbered = order.into_iter().map(|row| (keys[row as usize], row)).collect();
         }
-        sort(&mut numbered, threads)?;
+        sort(&mut numbered, threads, stop)?;
         numbered.truncate(fetch.unwrap_or(rows));
         return Ok(Some(numbered.into_iter().map(|(_, row)| row).collect()));
     }
     if !in_order {
-        sort(&mut numbered, threads)?;
+        sort(&mut numbered, threads, stop)?;
     }
+    stop.check()?;
     let (rest, tied) = match is_exact {
         true if rest.is_empty() => (rest, Vec::new()),
         true => (rest, ties(&numbered)),
-        false => (&columns[1..], settle_texts(&mut numbered, &columns[0], threads)?),
+        false => (&columns[1..], settle_texts(&mut numbered, &columns[0], threads, stop)?),
     };
     if !rest.is_empty() {
-        settle_ties(&mut numbered, tied, |tied| order_by(&take_rows(rest, tied)?, None, threads))?;
+        settle_ties(&mut numbered, tied, |tied| order_by(&take_rows(rest, tied)?, None, threads, stop))?;
     }
     if in_order && numbered.is_sorted_by_key(|(_, row)| *row) {
         return Ok(None);
@@ -117,15 +125,13 @@ const DIGITS_ROWS: usize = 2048;
 const DIGIT_BITS: u32 = 11;
 
 /// Sorts by the numbers: each thread sorts a part, then the parts are merged.
-fn sort(numbered: &mut Vec<(u64, u32)>, threads: usize) -> Result<()> {
+fn sort(numbered: &mut Vec<(u64, u32)>, threads: usize, stop: Stop<'_>) -> Result<()> {
     let mut rows_of_part = numbered.len().div_ceil(threads.max(1)).max(1);
-    parallel::each_of(numbered.chunks_mut(rows_of_part), threads, |part| {
-        sort_part(part);
-        Ok(())
-    })?;
+    parallel::each_of(numbered.chunks_mut(rows_of_part), threads, |part| sort_part(part, stop))?;
     while rows_of_part < numbered.len() {
         let mut merged = Vec::with_capacity(numbered.len());
         for pair in numbered.chunks(2 * rows_of_part) {
+            stop.check()?;
             let (first, second) = pair.split_at(rows_of_part.min(pair.len()));
             merge(first, second, &mut merged);
         }
@@ -149,12 +155,12 @@ fn merge(first: &[(u64, u32)], second: &[(u64, u32)], merged: &mut Vec<(u64, u32
     merged.extend_from_slice(&second[other..]);
 }
 
-fn sort_part(numbered: &mut [(u64, u32)]) {
+fn sort_part(numbered: &mut [(u64, u32)], stop: Stop<'_>) -> Result<()> {
     let breaks = numbered.windows(2).filter(|pair| pair[0].0 > pair[1].0).count();
     if numbered.len() < DIGITS_ROWS || breaks < numbered.len() / 64 {
         // Groups of several dates come as sorted stretches, which this sort merges.
         numbered.sort_by_key(|(key, _)| *key);
-        return;
+        return Ok(());
     }
     // From the lowest digit to the highest, each time keeping the order of rows with equal digits.
     let all = numbered.iter().fold(0, |all, (key, _)| all | key);
@@ -162,6 +168,7 @@ fn sort_part(numbered: &mut [(u64, u32)]) {
     let (mut from, mut to) = (&mut *numbered, other.as_mut_slice());
     let mut is_swapped = false;
     for shift in (0..u64::BITS - all.leading_zeros()).step_by(DIGIT_BITS as usize) {
+        stop.check()?;
         let digit = |key: u64| usize::try_from((key >> shift) & ((1 << DIGIT_BITS) - 1)).unwrap_or(0);
         let mut places = vec![0usize; 1 << DIGIT_BITS];
         from.iter().for_each(|(key, _)| places[digit(*key)] += 1);
@@ -184,6 +191,7 @@ fn sort_part(numbered: &mut [(u64, u32)]) {
     if is_swapped {
         to.copy_from_slice(from);
     }
+    Ok(())
 }
 
 /// Whether rows are sorted by some columns, for types that are compared directly. It stops at the first row out of order.
@@ -314,12 +322,17 @@ fn ties(numbered: &[(u64, u32)]) -> Vec<Range<usize>> {
 }
 
 /// Sorts rows whose keys are the first bytes of texts by the whole texts, and returns the places of rows with equal ones.
-fn settle_texts(numbered: &mut [(u64, u32)], column: &SortColumn, threads: usize) -> Result<Vec<Range<usize>>> {
+fn settle_texts(
+    numbered: &mut [(u64, u32)],
+    column: &SortColumn,
+    threads: usize,
+    stop: Stop<'_>,
+) -> Result<Vec<Range<usize>>> {
     let texts = column.values.as_string_opt::<i32>();
     let texts = texts.ok_or_else(|| Error::Unsupported("texts of another type".to_owned()))?;
     let alike = ties(numbered).into_iter().map(|places| Alike { places, bytes: 0 }).collect();
     let sorting = TextSort::new(texts, column.options.is_some_and(|options| options.descending));
-    sorting.settle(numbered, alike, threads, |rows| sort(rows, threads), sort_part)
+    sorting.settle(numbered, alike, threads, |rows| sort(rows, threads, stop), |rows| sort_part(rows, stop))
 }
 
 /// Sorts rows at tied places by further columns, whose order `order` gives.
@@ -594,6 +607,26 @@ mod tests {
 
     use super::*;
 
+    #[test]
+    fn a_sort_that_is_stopped_ends() {
+        let column = |values: ArrayRef| SortColumn { values, options: None };
+        let numbers: ArrayRef = Arc::new((0..10_000i64).map(|row| row * 7919 % 10_007).collect::<Int64Array>());
+        let texts: StringArray = (0..10_000i64).map(|row| Some(format!("of one beginning {}", row * 7919 % 101))).collect();
+        for columns in [vec![column(Arc::clone(&numbers))], vec![column(Arc::new(texts)), column(numbers)]] {
+            let looks = std::sync::atomic::AtomicUsize::new(0);
+            let count = || looks.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            order_by(&columns, None, 1, Stop::when(&|| count() == usize::MAX)).unwrap();
+            let all = looks.swap(0, std::sync::atomic::Ordering::Relaxed);
+            assert!(all > 2, "{all}");
+            // Wherever it looks, the sort ends there.
+            for last in 0..all {
+                looks.store(0, std::sync::atomic::Ordering::Relaxed);
+                let stopped = order_by(&columns, None, 1, Stop::when(&|| count() >= last));
+                assert!(matches!(stopped, Err(Error::Stopped)), "{last} of {all}");
+            }
+        }
+    }
+
     fn options() -> impl Strategy<Value = SortOptions> {
         (any::<bool>(), any::<bool>()).prop_map(|(descending, nulls_first)| SortOptions { descending, nulls_first })
     }
@@ -668,11 +701,11 @@ mod tests {
                 // Without the ranks of texts of few values.
                 let leading = leading_texts(&columns[0]).unwrap();
                 let mut numbered: Vec<(u64, u32)> = leading.into_iter().zip(0..).collect();
-                sort(&mut numbered, threads).unwrap();
-                let tied = settle_texts(&mut numbered, &columns[0], threads).unwrap();
+                sort(&mut numbered, threads, Stop::NEVER).unwrap();
+                let tied = settle_texts(&mut numbered, &columns[0], threads, Stop::NEVER).unwrap();
                 settle_ties(&mut numbered, tied, |tied| order(&take_rows(&columns[1..], tied).unwrap(), None)).unwrap();
                 prop_assert_eq!(numbered.into_iter().map(|(_, row)| row).collect::<Vec<_>>(), expected.clone());
-                let actual = order_by(columns, None, threads).unwrap();
+                let actual = order_by(columns, None, threads, Stop::NEVER).unwrap();
                 prop_assert_eq!(actual.unwrap_or_else(|| (0..expected.len() as u32).collect()), expected);
             }
         }
@@ -691,11 +724,11 @@ mod tests {
             expected.sort_by_key(|(key, _)| *key);
             for threads in [1, 2, 3, 7] {
                 let mut rows = rows.clone();
-                sort(&mut rows, threads).unwrap();
+                sort(&mut rows, threads, Stop::NEVER).unwrap();
                 assert_eq!(rows, expected, "{threads} threads");
             }
-            sort(&mut rows, 2).unwrap();
-            sort(&mut rows, 3).unwrap();
+            sort(&mut rows, 2, Stop::NEVER).unwrap();
+            sort(&mut rows, 3, Stop::NEVER).unwrap();
             assert_eq!(rows, expected, "what is sorted stays");
         }
     }
@@ -740,7 +773,7 @@ mod tests {
                 let expected = by_rows(&columns, None).unwrap();
                 for threads in [1, 2] {
                     assert_eq!(
-                        order_by(&columns, None, threads).unwrap().unwrap(),
+                        order_by(&columns, None, threads, Stop::NEVER).unwrap().unwrap(),
                         expected,
                         "{rows} rows, {picked:?}"
                     );

@@ -229,7 +229,7 @@ fn output_frame(plan: &Plan, context: &ExecutionContext<'_>) -> Result<Frame> {
         Plan::Sort { input, keys, fetch: None } => {
             let frames = frames(input, context)?;
             check_whole(&frames, context, true)?;
-            Frame::sorted(frames, keys, context.constants, context.threads)
+            Frame::sorted(frames, keys, context.constants, context.threads, context.stop)
         }
         Plan::Limit { input, skip, fetch } => {
             let input = match fetch {

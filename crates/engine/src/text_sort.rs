@@ -53,7 +53,7 @@ impl TextSort<'_> {
         alike: Vec<Alike>,
         threads: usize,
         sort: impl Fn(&mut Vec<KeyedRow>) -> Result<()>,
-        sort_part: impl Fn(&mut [KeyedRow]) + Sync,
+        sort_part: impl Fn(&mut [KeyedRow]) -> Result<()> + Sync,
     ) -> Result<Vec<Range<usize>>> {
         let (mut open, mut equal, mut of_tasks) = (alike, Vec::new(), Vec::new());
         let rows_of_thread = rows.len() / threads.max(1);
@@ -75,7 +75,7 @@ impl TextSort<'_> {
         let of_tasks = parallel::each_of(tasks(rows, of_tasks).into_iter(), threads, |task| {
             let mut equal = Vec::new();
             for (alike, rows) in task {
-                self.sort_alike(rows, alike, &sort_part, &mut equal);
+                self.sort_alike(rows, alike, &sort_part, &mut equal)?;
             }
             Ok(equal)
         })?;
@@ -88,16 +88,16 @@ impl TextSort<'_> {
         &self,
         rows: &mut [KeyedRow],
         alike: Alike,
-        sort_part: &impl Fn(&mut [KeyedRow]),
+        sort_part: &impl Fn(&mut [KeyedRow]) -> Result<()>,
         equal: &mut Vec<Range<usize>>,
-    ) {
+    ) -> Result<()> {
         let first = alike.places.start;
         let mut open = vec![alike];
         while let Some(Alike { places, bytes }) = open.pop() {
             let rows = &mut rows[places.start - first..places.end - first];
             if rows.len() > COMPARED_MAX {
                 let bytes = self.set_keys(rows, bytes);
-                sort_part(rows);
+                sort_part(rows)?;
                 self.split(rows, places.start, bytes, &mut open, equal);
                 continue;
             }
@@ -110,6 +110,7 @@ impl TextSort<'_> {
                 start += same.len();
             }
         }
+        Ok(())
     }
 
     /// Sets the keys of rows with the same first bytes, and returns how many bytes all of them have in common up to the end of the keys.

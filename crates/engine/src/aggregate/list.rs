@@ -17,6 +17,7 @@ use splay_store::in_form;
 use super::accumulate::{Accumulator, RowGroups, same};
 use crate::error::{Error, Result};
 use crate::order::order_by;
+use crate::stop::Stop;
 
 /// Which values of a group make up its list, and in which order.
 #[derive(Clone, PartialEq, Eq, Default)]
@@ -82,7 +83,7 @@ impl GroupLists {
         let columns = std::iter::once(Arc::clone(&groups)).chain(keys).zip(orders);
         let columns: Vec<SortColumn> =
             columns.map(|(values, order)| SortColumn { values, options: Some(order) }).collect();
-        let order = order_by(&columns, None, self.threads)?;
+        let order = order_by(&columns, None, self.threads, Stop::NEVER)?;
         if !self.listing.is_distinct || self.of_rows.is_empty() {
             return Ok(order);
         }

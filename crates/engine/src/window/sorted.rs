@@ -92,7 +92,7 @@ impl WindowOrder {
         if !stand_in_order_at(&keys, &order, &partitions) {
             let of_groups = SortColumn { values: Arc::new(UInt32Array::from(groups)), options: None };
             let columns: Vec<SortColumn> = std::iter::once(of_groups).chain(keys).collect();
-            order = order_by(&columns, None, context.threads)?.unwrap_or_else(|| all_rows(frame.len()));
+            order = order_by(&columns, None, context.threads, context.stop)?.unwrap_or_else(|| all_rows(frame.len()));
         }
         Ok(WindowOrder { moved: moved(order.into()), partitions })
     }
