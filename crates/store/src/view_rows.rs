@@ -33,8 +33,8 @@ use crate::views::{View, refuse_drop_of_read};
 /// Number that changes when the rows of a query may, between releases.
 const QUERY_VERSION: u8 = 1;
 
-/// The partitions of the table that a view has to consider: those that the table has now, and those from which rows
-/// were stored earlier.
+/// The partitions of the table that a view has to consider: those that the table has now, those from which rows were
+/// stored earlier, and those behind removed ones.
 #[derive(Debug)]
 pub struct ViewPartitions<'a> {
     source: &'a TableSnapshot,
@@ -57,7 +57,8 @@ struct StoredPart {
 /// Rows of a view that are kept or computed together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ViewPart {
-    /// First dates of the partitions that begin in its first bucket, in days since 1970-01-01. The first of them names the part.
+    /// First dates of the partitions that begin in its first bucket, or before it in one that isn't its own, in days since 1970-01-01. The first one
+    /// here names the part: the earliest that reaches into it.
     pub dates: Vec<i32>,
     /// Times of its rows, in nanoseconds since the epoch.
     pub times: RangeInclusive<i64>,
@@ -96,9 +97,16 @@ impl<'a> ViewPartitions<'a> {
     ) -> Result<ViewPartitions<'a>> {
         let sources = stored.into_iter().flat_map(TableSnapshot::sources);
         let stored: BTreeMap<i32, StoredPart> = sources.filter_map(|(source, _)| stored_part(source)).collect();
+        let removals = Removals::of(source)?;
         let mut partitions: BTreeMap<i32, Option<&Partition>> = stored.keys().map(|date| (*date, None)).collect();
+        // Behind removed rows another part begins, whether the table has rows there or not.
+        let behind = removals.dates_behind(source.spec())?;
+        let is_behind_stored = |(date, since): &(i32, u64)| {
+            stored.range(..date).next_back().is_some_and(|(_, stored)| stored.commit < *since)
+        };
+        partitions.extend(behind.into_iter().filter(is_behind_stored).map(|(date, _)| (date, None)));
         partitions.extend(source.partitions().iter().map(|partition| (partition.date, Some(partition))));
-        Ok(ViewPartitions { source, others, stored, partitions, removals: Removals::of(source)? })
+        Ok(ViewPartitions { source, others, stored, partitions, removals })
     }
 
     /// First date and first instant of each, in order; no instant where a clock that is put back passes it twice.
@@ -139,6 +147,7 @@ impl<'a> ViewPartitions<'a> {
         let mut others = OtherSources::of(self, view)?;
         let spec = self.source.spec();
         let extents = self.partitions.keys().map(|date| extent(spec, *date)).collect::<Result<Vec<_>>>()?;
+        let extent_of: HashMap<i32, &RangeInclusive<i64>> = self.partitions.keys().copied().zip(&extents).collect();
         let mut runs: Vec<(i64, Vec<i32>)> = Vec::new();
         for (date, extent) in self.partitions.keys().zip(&extents) {
             match (cuts.get(date), runs.last_mut()) {
@@ -158,6 +167,11 @@ impl<'a> ViewPartitions<'a> {
             let inputs = inputs.filter(|(_, extent)| *extent.end() >= begin);
             let inputs: Vec<(&Partition, &RangeInclusive<i64>)> =
                 inputs.filter_map(|(partition, extent)| Some(((*partition)?, extent))).collect();
+            let first = dates[0];
+            let mut dates = dates.clone();
+            if let Some(named) = dates.iter().position(|date| extent_of[date].end() >= start) {
+                dates[..=named].rotate_right(1);
+            }
             let mut hasher = others.before(end);
             hasher.update(&dates[0].to_le_bytes());
             for (partition, extent) in &inputs {
@@ -177,14 +191,14 @@ impl<'a> ViewPartitions<'a> {
             let has_expired = match of_dates.peek() {
                 Some(_) => of_dates.any(is_removed),
                 // Its rows may have been stored with the part before.
-                None => self.stored.range(..dates[0]).next_back().is_some_and(|(_, stored)| is_removed(stored)),
+                None => self.stored.range(..first).next_back().is_some_and(|(_, stored)| is_removed(stored)),
             };
             let is_kept = !is_live
                 && self.stored.get(&dates[0]).is_some_and(|stored| stored.digest == digest)
                 && dates[1..].iter().all(|date| !self.stored.contains_key(date));
             parts.push(ViewPart {
                 is_recorded: dates.iter().any(|date| self.stored.contains_key(date)),
-                dates: dates.clone(),
+                dates,
                 times: begin..=end,
                 rows: inputs.iter().map(|(partition, _)| partition.rows()).sum(),
                 is_fresh: has_expired || is_kept,
@@ -234,6 +248,13 @@ impl Removals {
         };
         let ends = removed.iter().scan(i64::MIN, end).collect();
         Ok(Removals { removed, ends })
+    }
+
+    /// The first date of the partition behind each removed one, and the commit since which that is removed.
+    fn dates_behind(&self, spec: &TableSpec) -> Result<Vec<(i32, u64)>> {
+        let mut dates = spec.dates()?.by(spec.partition);
+        let ended = self.removed.iter().filter(|(times, _)| *times.end() < i64::MAX);
+        Ok(ended.map(|(times, since)| (dates.of(*times.end() + 1), *since)).collect())
     }
 
     /// Whether rows of some times were removed after a commit.

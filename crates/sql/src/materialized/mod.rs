@@ -103,7 +103,9 @@ pub(crate) fn wider_columns<'a>(
     query: &'a [ColumnSpec],
 ) -> impl Iterator<Item = (usize, &'a ColumnSpec)> {
     let of_query = stored.columns.iter().zip(query).enumerate();
-    of_query.filter(|(_, (stored, current))| stored.column_type != current.column_type).map(|(at, (_, current))| (at, current))
+    of_query
+        .filter(|(_, (stored, current))| stored.column_type != current.column_type)
+        .map(|(at, (_, current))| (at, current))
 }
 
 /// Identifies a state of a view.

@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, HashSet};
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex};
 
-use arrow::array::{ArrayRef, AsArray, DictionaryArray, Float64Array, Int64Array, RecordBatch, TimestampNanosecondArray};
+use arrow::array::{
+    ArrayRef, AsArray, DictionaryArray, Float64Array, Int64Array, RecordBatch, TimestampNanosecondArray,
+};
 use arrow::datatypes::{Int32Type, Int64Type};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -824,8 +826,7 @@ fn late_rows_behind_removed_ones_leave_their_bucket() {
 /// Of a date whose first bucket reaches into a removed one, the other buckets follow the table.
 #[test]
 fn a_removed_date_freezes_one_bucket_of_the_next() {
-    let (_folder, session) =
-        summed("partition = 'day', time_zone = 'Asia/Kolkata'", "time_bucket('1 hour', time)");
+    let (_folder, session) = summed("partition = 'day', time_zone = 'Asia/Kolkata'", "time_bucket('1 hour', time)");
     // The hours of this view begin at half past in Kolkata: 18:00 UTC has the last half hour of the 5th and the first of the 6th.
     change(
         &session,
@@ -883,16 +884,14 @@ fn an_expiry_that_applies_again_keeps_what_was_stored_between() {
 fn widened_columns_keep_what_expired() {
     let folder = tempfile::tempdir().unwrap();
     let session =
-        Session::new(Database::create(folder.path().join("db")).unwrap(), splay_sql::SessionSettings::default()).unwrap();
+        Session::new(Database::create(folder.path().join("db")).unwrap(), splay_sql::SessionSettings::default())
+            .unwrap();
     change(&session, "create table t (time timestamp, n int, x real, s text) with (partition = 'day')");
     change(
         &session,
         "create materialized view v as select time_bucket('1 day', time) as bar, max(n) as n, max(x) as x, max(s) as s from t group by 1",
     );
-    change(
-        &session,
-        "insert into t values ('2024-03-01 10:00', 1, 0.1, 'a'), ('2024-03-09 10:00', 2, 0.2, 'b')",
-    );
+    change(&session, "insert into t values ('2024-03-01 10:00', 1, 0.1, 'a'), ('2024-03-09 10:00', 2, 0.2, 'b')");
     change(&session, "refresh materialized view v");
     expire(&session, 3);
     let read = || one(&session, "select array_agg(n order by bar)::text || array_agg(x order by bar)::text from v");
