@@ -611,7 +611,8 @@ mod tests {
     fn a_sort_that_is_stopped_ends() {
         let column = |values: ArrayRef| SortColumn { values, options: None };
         let numbers: ArrayRef = Arc::new((0..10_000i64).map(|row| row * 7919 % 10_007).collect::<Int64Array>());
-        let texts: StringArray = (0..10_000i64).map(|row| Some(format!("of one beginning {}", row * 7919 % 101))).collect();
+        let texts: StringArray =
+            (0..10_000i64).map(|row| Some(format!("of one beginning {}", row * 7919 % 101))).collect();
         for columns in [vec![column(Arc::clone(&numbers))], vec![column(Arc::new(texts)), column(numbers)]] {
             let looks = std::sync::atomic::AtomicUsize::new(0);
             let count = || looks.fetch_add(1, std::sync::atomic::Ordering::Relaxed);

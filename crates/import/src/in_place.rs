@@ -91,11 +91,7 @@ impl OpenedFiles {
     /// # Errors
     /// [`Error::Setting`] for no file at all, [`Error::Misfit`] for a file that has other columns than the first, and
     /// [`Error::Damaged`] or [`Error::Unsupported`] for one that can't be read.
-    pub fn open(
-        files: Vec<InputFile>,
-        settings: &ImportSettings,
-        target: Option<&TableSpec>,
-    ) -> Result<OpenedFiles> {
+    pub fn open(files: Vec<InputFile>, settings: &ImportSettings, target: Option<&TableSpec>) -> Result<OpenedFiles> {
         let Some(first) = files.first() else {
             return Err(Error::Setting { setting: "files", reason: "there is no file to read".to_owned() });
         };

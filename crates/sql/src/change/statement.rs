@@ -253,20 +253,43 @@ fn put_defaults(tokens: &mut [Token]) {
     if !changes_rows.is_some_and(|token| is_word(token, "insert") || is_word(token, "update")) {
         return;
     }
-    for at in 0..tokens.len() {
-        if is_word(&tokens[at], "default") {
-            let begins = before(tokens, at)
-                .is_some_and(|token| matches!(token, Token::LParen | Token::Comma | Token::Eq));
-            let next = tokens.get(solid(tokens, at + 1));
-            let ends = next.is_none_or(|token| {
-                matches!(token, Token::RParen | Token::Comma)
-                    || ["where", "from", "returning"].iter().any(|word| is_word(token, word))
-            });
-            if begins && ends {
-                tokens[at] = Token::make_keyword("NULL");
-            }
+    let condition = tokens.iter().position(|token| is_word(token, "where")).unwrap_or(tokens.len());
+    for at in 0..condition {
+        if is_word(&tokens[at], "default") && is_whole_value(tokens, at) {
+            tokens[at] = Token::make_keyword("NULL");
         }
     }
+}
+
+/// Whether a token is all of a value: of a row of `VALUES`, or of an assignment.
+fn is_whole_value(tokens: &[Token], at: usize) -> bool {
+    let next = tokens.get(solid(tokens, at + 1));
+    let ends = next.is_none_or(|token| {
+        matches!(token, Token::RParen | Token::Comma)
+            || ["where", "from", "returning"].iter().any(|word| is_word(token, word))
+    });
+    match before(tokens, at) {
+        Some(Token::Eq) => ends,
+        Some(Token::LParen | Token::Comma) => ends && begins_row(tokens, at),
+        _ => false,
+    }
+}
+
+/// Whether the bracket that encloses a token has a row of values, and no arguments.
+fn begins_row(tokens: &[Token], at: usize) -> bool {
+    let mut depth = 0;
+    for place in (0..at).rev() {
+        match tokens[place] {
+            Token::RParen => depth += 1,
+            Token::LParen if depth == 0 => {
+                return before(tokens, place)
+                    .is_some_and(|token| matches!(token, Token::Comma | Token::Eq) || is_word(token, "values"));
+            }
+            Token::LParen => depth -= 1,
+            _ => {}
+        }
+    }
+    false
 }
 
 /// The message for a statement that begins as a change and isn't one: its words, and what the first word may be followed by.
@@ -474,7 +497,9 @@ fn table_elements(words: &mut TokenReader<'_>) -> Result<TableElements> {
     words.step();
     loop {
         if words.take(&["like"]) {
-            return fault("LIKE is not supported here: CREATE TABLE … AS SELECT * FROM … WHERE false has the columns of another table");
+            return fault(
+                "LIKE is not supported here: CREATE TABLE … AS SELECT * FROM … WHERE false has the columns of another table",
+            );
         }
         words.refuse(&["unique", "constraint", "check", "foreign"])?;
         let mut of_key = Vec::new();
