@@ -211,7 +211,7 @@ impl CheckedFile {
         }
         let blocks = range.start / CRC_BLOCK_BYTES..(range.end - 1) / CRC_BLOCK_BYTES + 1;
         let mut unchecked = blocks.filter(|block| !self.checked.get(*block)).peekable();
-        if unchecked.peek().is_some() && range.len() > CRC_BLOCK_BYTES {
+        if unchecked.peek().is_some() && (range.len() > CRC_BLOCK_BYTES || mapped.is_read_in_places()) {
             self.read_mapped_ahead(range);
         }
         for block in unchecked {

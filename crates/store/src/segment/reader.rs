@@ -517,7 +517,11 @@ impl Segment {
             let opened = self.open_object(storage, tier, key)?;
             return Ok(self.opened.get_or_init(|| opened));
         }
-        let bytes = storage.map(&self.path())?;
+        let mut bytes = storage.map(&self.path())?;
+        // Of the paged tiers each place is checked, and requested before, if data is checked.
+        if self.entry.tier != Tier::Mapped && self.checks_data {
+            bytes = bytes.read_in_places();
+        }
         // The description of the columns is at both ends of the file.
         bytes.read_ahead(0..ENDS_BYTES_AHEAD);
         bytes.read_ahead(bytes.len().saturating_sub(ENDS_BYTES_AHEAD)..bytes.len());

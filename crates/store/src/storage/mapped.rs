@@ -19,6 +19,7 @@ pub struct MappedBytes {
     bytes: Bytes,
     /// `None` for bytes that are in memory.
     map: Option<Arc<Region>>,
+    is_read_in_places: bool,
 }
 
 /// A mapping that is watched for pages that can't be read. It is unmapped behind its watch.
@@ -41,7 +42,24 @@ impl MappedBytes {
     /// A mapping of a file on disk.
     pub(crate) fn of_file(map: Mmap, path: &Path) -> Result<MappedBytes> {
         let map = Arc::new(Region { watched: WatchedMapping::new(&map, path)?, map });
-        Ok(MappedBytes { bytes: Bytes::from_owner(MappingOwner(Arc::clone(&map))), map: Some(map) })
+        let bytes = Bytes::from_owner(MappingOwner(Arc::clone(&map)));
+        Ok(MappedBytes { bytes, map: Some(map), is_read_in_places: false })
+    }
+
+    /// Has the system read nothing around what is touched: a few places of the file are read, and each is requested first. Otherwise it may read
+    /// megabytes around each.
+    #[must_use]
+    pub(crate) fn read_in_places(mut self) -> MappedBytes {
+        if let Some(map) = &self.map {
+            // Advice that isn't taken changes nothing.
+            self.is_read_in_places = map.map.advise(Advice::Random).is_ok();
+        }
+        self
+    }
+
+    /// Whether the system reads only what is requested or touched.
+    pub(crate) fn is_read_in_places(&self) -> bool {
+        self.is_read_in_places
     }
 
     /// Offset of the first page that couldn't be read, if there is one: there are zeros now from there on. Look when the bytes have been
@@ -73,7 +91,7 @@ impl MappedBytes {
 
 impl From<Bytes> for MappedBytes {
     fn from(bytes: Bytes) -> MappedBytes {
-        MappedBytes { bytes, map: None }
+        MappedBytes { bytes, map: None, is_read_in_places: false }
     }
 }
 
