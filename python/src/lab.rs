@@ -107,6 +107,9 @@ fn run_measurements(
     progress: Option<Py<PyAny>>,
 ) -> Result<Outcome> {
     let schemes = lab::schemes(parse::<SchemeSet>(&request.schemes)?, &request.codecs, request.scheme.as_deref());
+    if schemes.is_empty() {
+        return Err(pyo3::exceptions::PyValueError::new_err("no scheme has these codecs and this name").into());
+    }
     let (raised, raised_by_statement) = (std::cell::RefCell::new(None), std::cell::RefCell::new(None));
     let mut signals = Signals::new();
     let mut observer = |done: lab::Progress<'_>| {

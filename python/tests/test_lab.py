@@ -104,6 +104,38 @@ def test_rows_of_anybody_are_measured(tmp_path):
     assert lab.compression(frame, columns=["price"], rows=10, **FEW | {"codecs": ["none"]}).to_arrow()["dataCount"][0].as_py() == 10
 
 
+def test_a_column_is_measured_without_a_table():
+    import polars
+
+    values = np.arange(300.0)
+    few = {"schemes": "q", "codecs": "snappy", "times": 1}
+    for data, name in (
+        (pa.array(values), "values"),
+        (pa.chunked_array([values]), "values"),
+        (values, "values"),
+        (pd.Series(values, name="price"), "price"),
+        (pd.Series(values), "values"),
+        (polars.Series("price", values), "price"),
+    ):
+        assert lab.compression(data, **few).data == [name]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "part"),
+    [
+        ({"codecs": "nosuch"}, "no scheme has these codecs"),
+        ({"scheme": "nosuch"}, "no scheme has these codecs"),
+        ({"times": 0}, "times is a whole number from 1 on"),
+        ({"times": 1.5}, "times is a whole number"),
+        ({"budget": "1s"}, "budget is a number of seconds"),
+        ({"budget": -1}, "budget is a number of seconds from 0 on"),
+    ],
+)
+def test_wrong_settings_are_refused(wrong, part):
+    with pytest.raises(ValueError, match=part):
+        lab.compression(lab.generate("longs", count=100), **wrong)
+
+
 def test_lists_are_averaged():
     lists = lab.lists("symbols:3", 4, count=600)
     mean = lab.compression(lists, schemes="q", codecs=["snappy"], times=1).to_arrow().to_pylist()

@@ -80,7 +80,7 @@ pub struct CompressionArguments {
     /// Seed of generated lists and of what is taken at random
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// Statement whose time is measured over the rows that were read, which stand as {data}: select sum(value) from {data}
+    /// Statement whose time is measured over the rows that were read, which stand as {data}: select count(*) from {data}
     #[arg(long, value_name = "SQL")]
     pub statement: Option<String>,
     #[command(flatten)]

@@ -99,6 +99,21 @@ fn columns_of_files_and_tables_are_measured_with_a_statement() {
 }
 
 #[test]
+fn levels_of_a_book_are_a_column_each() {
+    let folder = folder("lab-levels");
+    let (books, database) = (folder.join("book.csv"), folder.join("db"));
+    let rows = (0..500).map(|row| format!("2024-01-02 10:{:02}:{:02},A,{row},{}\n", row / 60, row % 60, row + 1));
+    std::fs::write(&books, format!("time,symbol,bid_0,bid_1\n{}", rows.collect::<String>())).unwrap();
+    let (books, database) = (books.to_str().unwrap(), database.to_str().unwrap());
+    good(&["load", database, "book", books, "--type", "bid=levels(2)"]);
+    let table = ["--database", database, "--table", "book"];
+    let stdout = good(&[&["lab", "formats"][..], &table, &["--times", "1"]].concat());
+    assert!(stdout.contains("book: 500 rows, 4 columns") && stdout.contains("csv"), "{stdout}");
+    let few = ["--scheme", "pages of 1024", "--codecs", "zstd", "--times", "1", "--columns", "bid_1"];
+    good(&[&["lab", "compression"][..], &table, &few].concat());
+}
+
+#[test]
 fn formats_and_tiers_give_the_same_answers() {
     let folder = folder("lab-formats");
     let (trades, output) = (trades(&folder), folder.join("formats.csv"));

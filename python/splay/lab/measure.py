@@ -43,7 +43,7 @@ def compression(
     *,
     columns: Sequence[str] = (),
     schemes: str = "all",
-    codecs: Sequence[str] = (),
+    codecs: "str | Sequence[str]" = (),
     scheme: str | None = None,
     times: int = 3,
     budget: float | None = None,
@@ -59,7 +59,7 @@ def compression(
     Parameters
     ----------
     data
-        Rows of anything with the Arrow C interface, a lazy frame such as ``db["trade"]``, the path of a file, or :func:`lists`.
+        Rows of anything with the Arrow C interface, a column or an array, a lazy frame such as ``db["trade"]``, the path of a file, or :func:`lists`.
     columns
         Columns that are measured. Default: all.
     schemes
@@ -84,12 +84,18 @@ def compression(
 
     Raises
     ------
+    ValueError
+        No scheme has the codecs and the name; ``times`` is below 1, or ``budget`` isn't a number of seconds from 0 on.
     LabError
         A scheme gave back other values, the results are of other data, or the statement failed.
     """
+    if not isinstance(times, int) or times < 1:
+        raise ValueError(f"times is a whole number from 1 on, not {times!r}")
+    if budget is not None and not (isinstance(budget, (int, float)) and budget >= 0):
+        raise ValueError(f"budget is a number of seconds from 0 on, not {budget!r}")
     request = {
         "schemes": schemes,
-        "codecs": list(codecs),
+        "codecs": [codecs] if isinstance(codecs, str) else list(codecs),
         "scheme": scheme,
         "times": times,
         "budget": budget,
@@ -122,10 +128,25 @@ def _named(data: Any, columns: Sequence[str], rows: int) -> list[tuple[str, list
         from splay.frames.opening import scan
 
         data = scan(os.fspath(data))
-    if hasattr(data, "limit") and hasattr(data, "to_arrow"):
+    if hasattr(data, "limit") and hasattr(data, "to_arrow") and not hasattr(data, "to_frame"):
         data = data.limit(rows).to_arrow()
+    elif not hasattr(data, "column_names"):
+        data = _rows(data)
     table = pyarrow.table(data).slice(0, rows)
     return [(name, [table.select([name])]) for name in columns or table.column_names]
+
+
+def _rows(data: Any) -> Any:
+    """A column, which has no columns, as rows of one."""
+    import pyarrow
+
+    if isinstance(data, (pyarrow.Array, pyarrow.ChunkedArray)):
+        return pyarrow.table({"values": data})
+    if hasattr(data, "to_frame") and not hasattr(data, "columns"):
+        return data.to_frame(data.name or "values")
+    if hasattr(data, "__array__") and getattr(data, "ndim", 0) == 1 and not hasattr(data, "columns"):
+        return pyarrow.table({"values": pyarrow.array(data)})
+    return data
 
 
 def _runner(statement: str, folder: Path) -> "Callable[[pyarrow.RecordBatch], float]":

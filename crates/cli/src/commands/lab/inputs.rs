@@ -1,4 +1,5 @@
-//! The tables that are measured: files, or tables of a database.
+//! The tables that are measured: files, or tables of a database. Levels of a book are a column each, as in CSV files, which all formats and
+//! schemes hold.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -7,7 +8,7 @@ use anyhow::{Result, anyhow, bail};
 use arrow::array::RecordBatch;
 use splay_import::{ImportSettings, OpenedFiles, expand};
 use splay_lab::formats::{Columns, Table};
-use splay_store::{Database, FilesInPlace, days};
+use splay_store::{Database, FilesInPlace, csv_batch, csv_schema, days};
 
 use crate::lab_args::InputArguments;
 
@@ -33,7 +34,7 @@ fn stored(database: &Database, name: &str, arguments: &InputArguments) -> Result
     {
         for segment in partition.segments.iter() {
             if rows.remaining > 0 {
-                rows.add(segment.read_all(snapshot.spec(), &all)?);
+                rows.add(csv_batch(&segment.read_all(snapshot.spec(), &all)?)?);
             }
         }
     }
@@ -42,7 +43,8 @@ fn stored(database: &Database, name: &str, arguments: &InputArguments) -> Result
     }
     // Mapped bytes that the device can't give read as zeros.
     snapshot.watch().check()?;
-    Ok(Table { name: table.name().to_owned(), schema: snapshot.spec().shown_arrow(), batches: rows.batches })
+    let schema = Arc::new(csv_schema(&snapshot.spec().shown_arrow()));
+    Ok(Table { name: table.name().to_owned(), schema, batches: rows.batches })
 }
 
 /// Most rows of a batch that is read.
@@ -58,11 +60,21 @@ fn files(arguments: &InputArguments) -> Result<Vec<Table>> {
         let mut rows = Rows::up_to(arguments.rows);
         for part in files.parts(1, &|_| true).iter().flatten() {
             if rows.remaining > 0 {
-                files.read(part, &all, BATCH_ROWS, &mut |batch| rows.add(batch)).map_err(|error| anyhow!(error))?;
+                let mut failed = None;
+                let mut add = |batch: RecordBatch| match csv_batch(&batch) {
+                    Ok(batch) => rows.add(batch),
+                    Err(error) => {
+                        failed = Some(error);
+                        false
+                    }
+                };
+                files.read(part, &all, BATCH_ROWS, &mut add).map_err(|error| anyhow!(error))?;
+                failed.map_or(Ok(()), Err)?;
             }
         }
-        let name = name_of(pattern, &Columns::of(files.schema()), &tables);
-        tables.push(Table { name, schema: Arc::clone(files.schema()), batches: rows.batches });
+        let schema = Arc::new(csv_schema(files.schema()));
+        let name = name_of(pattern, &Columns::of(&schema), &tables);
+        tables.push(Table { name, schema, batches: rows.batches });
     }
     Ok(tables)
 }
