@@ -95,8 +95,8 @@ impl Capture {
     fn part(&self, asker: &FollowerIdentity, after: Position, bytes_max: usize, wait: Duration) -> Result<JournalPart> {
         let state = self.answer(asker)?;
         let replicas = &self.shared.replicas;
-        // A copy that isn't whole yet asks without a name: it confirms nothing.
-        if !asker.follower.is_empty() {
+        // A copy that isn't whole yet asks without a name: it confirms nothing. Nor does one of another epoch, whose bytes may be others.
+        if !asker.follower.is_empty() && asker.epoch == state.epoch {
             replicas.confirm(&asker.follower, after);
         }
         let (storage, begun) = (self.shared.database.raw_storage(), Instant::now());

@@ -369,6 +369,30 @@ fn a_leader_that_was_set_back_is_refused_before_anything_is_confirmed() {
     back.close().unwrap();
 }
 
+/// The bytes of an earlier epoch may be others than those of the new leader.
+#[test]
+fn a_copy_of_an_earlier_epoch_confirms_nothing() {
+    let (_, leader) = new_leader();
+    let copy = new_copy();
+    let replica = follow(&copy, Link::to(&leader, 0));
+    send(&leader, 0, AckClass::Disk).unwrap();
+    catch_up(&replica);
+    leader.close().unwrap();
+    assert_eq!(replica.promote().unwrap(), 2);
+    drop(replica);
+    let promoted = lead(&copy);
+    send(&promoted, 1, AckClass::Disk).unwrap();
+    let ask = |epoch: u64| {
+        let database = promoted.successor().unwrap().database;
+        let asker = FollowerIdentity { follower: "second".to_owned(), database, epoch, end: None };
+        drop(promoted.journal(&asker, promoted.replication().durable, 0).unwrap());
+        promoted.replication().followers.len()
+    };
+    assert_eq!(ask(1), 0);
+    assert_eq!(ask(2), 1);
+    promoted.close().unwrap();
+}
+
 #[test]
 fn users_and_roles_come_along_and_are_the_leaders_alone() {
     let (_, leader) = new_leader();

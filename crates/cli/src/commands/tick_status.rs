@@ -89,7 +89,9 @@ fn show(out: &mut impl Write, status: &Value) -> Result<()> {
     if losses > 0 {
         writeln!(out, "LOST      {} of the journal: see splay journal inspect", Counted(losses as u64, "loss"))?;
     }
-    writeln!(out, "sequence  {}", count(&capture["sequence"]))?;
+    let follows = status["replication"]["role"] == "follower";
+    let sequence = if follows { &status["replication"]["sequence"] } else { &capture["sequence"] };
+    writeln!(out, "sequence  {}", count(sequence))?;
     writeln!(out, "journal   {}", HumanBytes(number(&capture["journal_bytes"])))?;
     if status["state"] == "running" {
         let counted = |name: &str, noun: &'static str| Counted(number(&capture[name]), noun);

@@ -126,16 +126,15 @@ impl FollowerIngest {
         leader.resume();
         let work = move || {
             while let Some(asker) = capture.successor() {
-                match leader.state(&asker) {
-                    Err(Error::Fenced { .. } | Error::OtherLeader { .. }) | Ok(_) => {
-                        tracing::info!(leader = leader.url(), "the leader before has heard of the promotion");
-                        if let Err(error) = capture.note_former_leader_informed() {
-                            tracing::warn!(%error, "it is told once more after a start");
-                        }
-                        return;
+                let answer = leader.state(&asker).map(drop);
+                if has_heard(&answer, asker.epoch) {
+                    tracing::info!(leader = leader.url(), "the leader before has heard of the promotion");
+                    if let Err(error) = capture.note_former_leader_informed() {
+                        tracing::warn!(%error, "it is told once more after a start");
                     }
-                    Err(error) => tracing::debug!(%error, "the leader before hasn't heard of the promotion"),
+                    return;
                 }
+                tracing::debug!(?answer, "the leader before hasn't heard of the promotion");
                 if ended.recv_timeout(TELL_INTERVAL) != Err(RecvTimeoutError::Timeout) {
                     return;
                 }
@@ -146,6 +145,12 @@ impl FollowerIngest {
             Err(error) => tracing::warn!(%error, "the leader before isn't told of the promotion"),
         }
     }
+}
+
+/// Whether the answer of the leader before says that it knows of an epoch. Others come from elsewhere: from this copy, if it has the address by now, or
+/// from another database.
+fn has_heard(answer: &Result<(), Error>, epoch: u64) -> bool {
+    matches!(answer, Err(Error::Fenced { epoch: known }) if *known >= epoch)
 }
 
 /// Whether this copy was promoted over the leader that its settings name, and the leader hasn't been promoted again since.
@@ -324,4 +329,20 @@ fn follower_figures(follower: &Follower) -> Vec<IngestFigure> {
     ];
     figures.extend(lags.into_iter().filter_map(|(name, help, value)| Some(gauge(name, help, value?))));
     figures
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_leader_before_alone_has_heard() {
+        let fenced = |epoch| Err(Error::Fenced { epoch });
+        let other = || Err(Error::OtherLeader { reason: "another database".to_owned() });
+        let lost = || Err(Error::Leader { reason: "no route".to_owned() });
+        assert!(has_heard(&fenced(2), 2) && has_heard(&fenced(3), 2));
+        for answer in [fenced(1), other(), lost(), Ok(())] {
+            assert!(!has_heard(&answer, 2), "{answer:?}");
+        }
+    }
 }
