@@ -159,7 +159,7 @@ def test_ctrl_c_ends_a_frame(tmp_path, reading):
 
     pq.write_table(pa.table({"k": range(2_000_000)}), tmp_path / "big.parquet")
     code = f"""
-    import sys, threading, pandas, polars, pyarrow, splay
+    import sys, threading, pandas, polars, pyarrow, pyarrow.parquet, splay
     frame = {LONG}
     # Says so when the statement runs.
     start = frame._source.sql
