@@ -45,6 +45,8 @@ VALUES = [
     "'2024-03-01 10:00', '007', '1e5', 12345678901.123456, 1234567890123456789.0123456789, 0.1, 0.1, true, '2024-01-01', '10:00:00.5', 9007199254740993, 18446744073709551615",
     "'2024-03-01 10:01', 'true', '2024-01-01', 0.1, 0.1, null, 0.25, false, null, null, null, null",
     "'2024-03-01 10:02', '', ' a,\"b', null, null, 1e300, null, null, '1969-12-31', '23:59:59.999999999', -1, 0",
+    "'1677-09-21T00:12:43.145224193Z', null, null, null, null, null, null, null, '0001-01-01', '00:00', -9223372036854775808, null",
+    "'2262-04-11T23:47:16.854775807Z', null, null, null, null, null, null, null, '9999-12-31', null, 9223372036854775807, null",
     "'2024-03-01 10:03', null, 'x', null, null, null, null, null, null, null, null, null",
 ]
 
@@ -58,7 +60,7 @@ def test_values_are_read_by_the_tables_types(tmp_path: pathlib.Path, end: str) -
     file = tmp_path / f"one.{end}"
     done = command(tmp_path / "db", f"copy one to '{file}'")
     assert done.returncode == 0, done.stderr
-    assert db.sql(f"copy two from '{file}'").to_arrow()["rows"][0].as_py() == 4
+    assert db.sql(f"copy two from '{file}'").to_arrow()["rows"][0].as_py() == len(VALUES)
     rows = "select * from {} order by ts"
     assert db.sql(rows.format("two")).to_arrow().equals(db.sql(rows.format("one")).to_arrow())
     # A list of columns leaves others of the file and of the table out.
@@ -74,6 +76,14 @@ def test_a_csv_file_without_names_has_the_tables_columns_in_order(tmp_path: path
     (tmp_path / "rows.csv").write_text("2024-03-01T10:00:00Z,007,1.5\n2024-03-01T10:01:00Z,008,2.25\n")
     db.sql(f"copy t from '{tmp_path / 'rows.csv'}'")
     assert [(code, str(price)) for code, price in db.sql("select code, price from t order by ts").fetchall()] == [("007", "1.50"), ("008", "2.25")]
+    # Those of a list, in its order.
+    (tmp_path / "listed.csv").write_text("009,2024-03-01T10:02:00Z\n010,2024-03-01T10:03:00Z\n")
+    db.sql(f"copy t (code, ts) from '{tmp_path / 'listed.csv'}'")
+    assert db.sql("select code, price from t where ts >= '2024-03-01 10:02' order by ts").fetchall() == [("009", None), ("010", None)]
+    for columns in ("", "(ts)", "(ts, code, price)"):
+        with pytest.raises(splay.Error, match="rows have 2 values and no names, and go into [13] column"):
+            db.sql(f"copy t {columns} from '{tmp_path / 'listed.csv'}'")
+    db.sql("delete from t where ts >= '2024-03-01 10:02'")
     (tmp_path / "bad.csv").write_text("ts,code,price\n2024-03-01T10:00:00Z,a,1.5\n2024-03-01T10:01:00Z,b,2.255\n")
     with pytest.raises(splay.Error, match="price"):
         db.sql(f"copy t from '{tmp_path / 'bad.csv'}'")
@@ -107,6 +117,7 @@ def test_what_is_wrong_is_named_and_changes_nothing(market: splay.Database, tmp_
     (tmp_path / "other.csv").write_text("time,nonsense\n2024-03-04T10:00:00Z,1\n")
     (tmp_path / "bad.csv").write_text("time,size\n2024-03-04T10:00:00Z,1\n2024-03-04T10:00:01Z,much\n")
     (tmp_path / "late.csv").write_text("time,size\n2024-03-04T10:00:00Z,1\n,2\n")
+    (tmp_path / "named.csv").write_text("time,size,noted\n2024-03-04T10:00:00Z,1,x\n")
     polars.DataFrame({"time": ["2024-03-04T10:00:00Z"], "note": [1.50]}).write_parquet(tmp_path / "typed.parquet")
     for statement, part in [
         (f"copy trade from '{tmp_path / 'none.csv'}'", "none.csv"),
@@ -114,6 +125,7 @@ def test_what_is_wrong_is_named_and_changes_nothing(market: splay.Database, tmp_
         (f"copy trade from '{tmp_path / 'other.csv'}'", "nonsense"),
         (f"copy trade from '{tmp_path / 'bad.csv'}'", "size"),
         (f"copy trade from '{tmp_path / 'late.csv'}'", "time"),
+        (f"copy trade (time, size, note) from '{tmp_path / 'named.csv'}'", "(?s)No field named note.*Did you mean.*noted"),
         (f"copy nowhere from '{tmp_path / 'bad.csv'}'", "nowhere"),
         (f"copy trade to '{tmp_path / 'out.csv'}'", "to_parquet"),
         ("copy trade from stdin", "STDIN"),
@@ -174,6 +186,12 @@ def test_lists_are_text_in_csv_and_levels_are_columns(market: splay.Database, tm
     done = subprocess.run(load, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert market.sql("select bid from again").fetchall() == market.sql("select bid from book").fetchall()
+    for name in ("csv", "ndjson"):
+        copied = tmp_path / f"book.{name}"
+        assert command(tmp_path / "db", f"copy book to '{copied}'").returncode == 0
+        market.sql(f"create table by_{name} (time timestamp, sym symbol, bid levels(2))")
+        market.sql(f"copy by_{name} from '{copied}'")
+        assert market.sql(f"select bid from by_{name}").fetchall() == market.sql("select bid from book").fetchall()
     with Server(tmp_path / "db") as server:
         status, body = server.send("/query", json.dumps({"sql": NESTED, "format": "csv"}).encode(), content_type="application/json")
         assert (status, body.decode()) == (200, NESTED_CSV)

@@ -24,8 +24,6 @@ use crate::roles;
 use crate::sniff::Sample;
 use crate::typed_times::is_whole;
 
-const DAY_NS: i64 = 86_400_000_000_000;
-
 /// The columns of a date and a time of day that are the time of a row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DateAndClock {
@@ -283,10 +281,9 @@ fn days(dates: &ArrayRef, name: &str) -> Result<ArrayRef, String> {
 fn at_days(days: &ArrayRef, clocks: &ArrayRef) -> Result<ArrayRef, String> {
     let (days, clocks) = (days.as_primitive::<Date32Type>(), clocks.as_primitive::<Time64NanosecondType>());
     let time = |(day, clock): (Option<i32>, Option<i64>)| match (day, clock) {
-        (Some(day), Some(clock)) => {
-            let time = i64::from(day).checked_mul(DAY_NS).and_then(|day| day.checked_add(clock));
-            time.map(Some).ok_or_else(|| format!("the day {day} after 1970-01-01 is out of the range of times"))
-        }
+        (Some(day), Some(clock)) => times::local(day, clock)
+            .map(Some)
+            .ok_or_else(|| format!("the day {day} after 1970-01-01 is out of the range of times")),
         _ => Ok(None),
     };
     let times: Result<TimestampNanosecondArray, String> = days.iter().zip(clocks).map(time).collect();
@@ -312,6 +309,8 @@ mod tests {
     use arrow::array::{Date32Array, StringArray, Time64MicrosecondArray, TimestampMicrosecondArray};
 
     use super::*;
+
+    const DAY_NS: i64 = 86_400_000_000_000;
 
     fn rows(columns: Vec<(&str, ArrayRef)>) -> RecordBatch {
         RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(name, values)| (name, values, true)))

@@ -86,10 +86,11 @@ impl From<Error> for EarlyEnd {
 
 impl OpenedFiles {
     /// Looks at files. Of `settings`, format, delimiter, lines before the header, header, types, texts of null, time zone and threads count.
-    /// Text files have the columns of the table `target` in its types.
+    /// Columns of text files that the table `target` has are read as values of its types.
     ///
     /// # Errors
-    /// [`Error::Setting`] for no file at all, [`Error::Misfit`] for a file that has other columns than the first, and
+    /// [`Error::Setting`] for no file at all, [`Error::Misfit`] for a file that has other columns than the first, or no names and another number
+    /// of columns than `target`, and
     /// [`Error::Damaged`] or [`Error::Unsupported`] for one that can't be read.
     pub fn open(files: Vec<InputFile>, settings: &ImportSettings, target: Option<&TableSpec>) -> Result<OpenedFiles> {
         let Some(first) = files.first() else {

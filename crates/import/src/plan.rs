@@ -227,7 +227,8 @@ impl Import {
     }
 }
 
-/// The columns of text files by the table that they go into, or by their first rows, and how they are read; none of them is the time.
+/// The columns of text files and how they are read; none of them is the time. Those that `target` has, by name, or by position in files without
+/// names, are of its types.
 pub(crate) fn text_columns(
     files: &[InputFile],
     kind: DetectedFormat,
@@ -238,6 +239,15 @@ pub(crate) fn text_columns(
     let zone = zone(&time_zone)?;
     let (mut format, _) = text_format(files, kind, settings, target, &mut Vec::new())?;
     if let Some(target) = target {
+        let (own, wanted) = (format.rules.len(), target.shown_columns().len());
+        if !format.header && own != wanted {
+            let file = files.first().map(|first| first.name.clone()).unwrap_or_default();
+            let reason = format!("its rows have {own} values and no names, and go into {wanted} columns");
+            return Err(Error::Misfit { file, table: target.name.clone(), reason });
+        }
+        if format.json {
+            add_later(&mut format.rules, target.shown_columns());
+        }
         join_levels(&mut format, &target.columns)?;
         fit_rules(&mut format.rules, target, &zone);
     }
@@ -246,7 +256,8 @@ pub(crate) fn text_columns(
         retype(plan, column_type, &zone, settings.recipe.is_none());
     }
     format.add_nulls(&settings.null_texts);
-    let spec = TableSpec::new("files", column_specs(&format), "", None).with_time_zone(time_zone);
+    let table = target.map_or("files", |target| &target.name);
+    let spec = TableSpec::new(table, column_specs(&format), "", None).with_time_zone(time_zone);
     Ok((spec, format))
 }
 
@@ -275,6 +286,9 @@ fn plan_text(
     let time_zone = time_zone(settings, existing);
     let zone = zone(&time_zone)?;
     let (mut format, sample) = text_format(files, kind, settings, existing, notes)?;
+    if let Some(existing) = existing.filter(|_| sample.is_some() && format.header) {
+        add_later(&mut format.rules, existing.shown_columns());
+    }
     let of_settings = settings.types.iter().map(|(name, column_type)| ColumnSpec::new(name, column_type.clone()));
     let typed_columns = existing.iter().flat_map(|table| &table.columns).cloned().chain(of_settings);
     join_levels(&mut format, &typed_columns.collect::<Vec<_>>())?;
@@ -600,17 +614,9 @@ fn text_format(
         DetectedFormat::Text(delimiter) => (false, delimiter),
         _ => (true, b','),
     };
-    for (name, column_type) in settings.types.iter().filter(|_| json) {
-        // Fields that only later objects have.
-        if plan_named(&mut rules, name).is_none() {
-            rules.push(later_rule(name, column_type));
-        }
-    }
-    for column in existing.filter(|_| header).map(TableSpec::shown_columns).unwrap_or_default() {
-        // Columns that only later files have.
-        if plan_named(&mut rules, &column.name).is_none() {
-            rules.push(later_rule(&column.name, &column.column_type));
-        }
+    if json {
+        let typed = settings.types.iter().map(|(name, column_type)| ColumnSpec::new(name, column_type.clone()));
+        add_later(&mut rules, &typed.collect::<Vec<_>>());
     }
     if let Some(existing) = existing.filter(|_| !header) {
         for (rule, column) in rules.iter_mut().zip(existing.shown_columns()) {
@@ -653,12 +659,18 @@ fn is_declared_text(name: &str, settings: &ImportSettings, existing: Option<&Tab
     by_setting || is_symbol || existing.is_some_and(|table| table.columns.iter().any(has))
 }
 
-/// A column that the first rows don't have.
-fn later_rule(name: &str, column_type: &ColumnType) -> ColumnRule {
-    let mut plan = ColumnPlan::new(name, column_type.clone());
-    plan.spelling = if *column_type == ColumnType::Time { TimeSpelling::ClockText } else { TimeSpelling::Any };
-    set_null_tokens(&mut plan);
-    ColumnRule { names: vec![name.to_owned()], plan: Some(plan), optional: true, value: None, level: None }
+/// Adds columns that the first rows don't have: later files, or later objects, may have them.
+fn add_later(rules: &mut Vec<ColumnRule>, columns: &[ColumnSpec]) {
+    for ColumnSpec { name, column_type, .. } in columns {
+        if plan_named(rules, name).is_some() {
+            continue;
+        }
+        let mut plan = ColumnPlan::new(name, column_type.clone());
+        plan.spelling = if *column_type == ColumnType::Time { TimeSpelling::ClockText } else { TimeSpelling::Any };
+        set_null_tokens(&mut plan);
+        let names = vec![name.clone()];
+        rules.push(ColumnRule { names, plan: Some(plan), optional: true, value: None, level: None });
+    }
 }
 
 /// The first rows of the first files, and whether they begin with a header. The caller may say that, and how many lines stand before it.

@@ -220,7 +220,7 @@ impl Session {
     }
 
     /// This session, with files in the types of a table that their rows go into.
-    pub(crate) fn reading_for(&self, target: &TableSpec) -> Result<Session> {
+    pub(crate) fn reading_for(&self, target: TableSpec) -> Result<Session> {
         let typed = |opener: &Arc<dyn OpenFiles>| {
             Arc::new(TypedFiles { opener: Arc::clone(opener), target: target.clone() }) as Arc<dyn OpenFiles>
         };

@@ -94,6 +94,15 @@ impl Table {
         load.commit()
     }
 
+    /// Refuses what keeps rows of the table from being deleted.
+    ///
+    /// # Errors
+    /// [`Error::RowsElsewhere`]; [`Error::Refused`] for the rows of a materialized view.
+    pub fn refuse_delete(&self) -> Result<()> {
+        self.database().refuse_of_view(self.name())?;
+        self.refuse_live()
+    }
+
     /// Rows that only another process, or its journal, has can't be changed from here.
     pub(crate) fn refuse_live(&self) -> Result<()> {
         if self.database().follows_others() && self.snapshot()?.live() != 0 {

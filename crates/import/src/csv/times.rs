@@ -292,9 +292,8 @@ fn offset(text: &[u8]) -> Option<(i64, usize)> {
 /// (in seconds). Between date and time may be `T`, a space or kdb+'s `D`.
 pub(crate) fn written(text: &[u8]) -> Option<(i64, Option<i64>)> {
     let (day, end) = date_prefix(text)?;
-    let midnight = day.checked_mul(DAY_NS)?;
     if end == text.len() {
-        return Some((midnight, None));
+        return Some((at_clock(day, 0)?, None));
     }
     if !matches!(text[end], b'T' | b' ' | b'D' | b't') {
         return None;
@@ -304,7 +303,7 @@ pub(crate) fn written(text: &[u8]) -> Option<(i64, Option<i64>)> {
     let zone = &rest[used..];
     let zone = zone.strip_prefix(b" ").unwrap_or(zone);
     let zone = if zone.eq_ignore_ascii_case(b"utc") { b"Z" } else { zone };
-    let local = midnight.checked_add(clock)?;
+    let local = at_clock(day, clock)?;
     if zone.is_empty() {
         return Some((local, None));
     }
@@ -549,7 +548,12 @@ pub(crate) fn hint(text: &[u8]) -> String {
 
 /// A date and a time of day as a local time.
 pub(crate) fn local(day: i32, time_of_day: i64) -> Option<i64> {
-    i64::from(day).checked_mul(DAY_NS)?.checked_add(time_of_day)
+    at_clock(i64::from(day), time_of_day)
+}
+
+/// Nanoseconds since the epoch of a time of day. Of the first day that has any, midnight is out of their range.
+fn at_clock(day: i64, time_of_day: i64) -> Option<i64> {
+    i64::try_from(i128::from(day) * i128::from(DAY_NS) + i128::from(time_of_day)).ok()
 }
 
 /// An instant that needs no date from elsewhere.
@@ -624,6 +628,15 @@ mod tests {
         assert_eq!(count(b"1693929601281719", EpochUnit::Micros), Some(expected));
         assert_eq!(count(b"1693929601281.719", EpochUnit::Millis), Some(expected));
         assert_eq!(EpochUnit::guess(1_693_929_601_281), Some(EpochUnit::Millis));
+    }
+
+    #[test]
+    fn the_first_and_the_last_instant_are_read() {
+        assert_eq!(utc("1677-09-21T00:12:43.145224192Z"), i64::MIN);
+        assert_eq!(utc("2262-04-11T23:47:16.854775807Z"), i64::MAX);
+        assert_eq!(written(b"1677-09-21"), None);
+        assert_eq!(written(b"1677-09-21T00:12:43.145224191Z"), None);
+        assert_eq!(written(b"2262-04-11T23:47:16.854775808Z"), None);
     }
 
     #[test]

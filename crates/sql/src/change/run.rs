@@ -56,7 +56,7 @@ pub(super) fn run(
         Statement::CopyFrom { table, columns, path } => {
             let spec = table_to_change(database, &table)?.snapshot()?.spec().clone();
             let file = format!("'{}'", path.replace('\'', "''"));
-            let session = &session.reading_for(&spec)?;
+            let session = &session.reading_for(copied_columns(&spec, columns.as_deref())?)?;
             let select = |columns: &[String]| {
                 let names: Vec<String> = columns.iter().map(|column| quoted(column)).collect();
                 format!("SELECT {} FROM {file}", names.join(", "))
@@ -136,6 +136,14 @@ pub(super) fn run(
         Statement::SetView { view, options } => materialized::set_options(database, &view, &options, stop),
         Statement::RenameView { view, to, materialized } => rename_view(database, &view, &to, materialized, stop),
     }
+}
+
+/// A table with those of its columns that are named, in their order, or with all: as the values of a file without names go into it.
+fn copied_columns(spec: &TableSpec, columns: Option<&[String]>) -> Result<TableSpec> {
+    let Some(columns) = columns else { return Ok(spec.clone()) };
+    let all = spec.with_virtual_date().columns;
+    let columns = given_positions(spec, columns)?.into_iter().filter_map(|position| all.get(position).cloned());
+    Ok(TableSpec { columns: columns.collect(), reference: None, ..spec.clone() })
 }
 
 /// Refuses a column of texts or decimals whose values a file's reader took for numbers of another kind: digits, signs and zeros that are
@@ -261,6 +269,7 @@ fn truncate(database: &Database, tables: &[String], stop: Stop<'_>) -> Result<Ch
     let tables = tables.iter().map(|table| {
         let table = table_to_change(database, table)?;
         let removal = Removal::of(table.snapshot()?.spec(), Selection::default())?;
+        table.refuse_delete()?;
         Ok((table, removal))
     });
     for (table, removal) in tables.collect::<Result<Vec<_>>>()? {
