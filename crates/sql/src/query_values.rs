@@ -10,6 +10,7 @@
 //!   infers from the column that the value is never null, so that `coalesce((SELECT time …), x)` was null and
 //!   `(SELECT time …) IS NULL` false. A query that may return no row is therefore read by the aggregate of its only
 //!   row, which may be null.
+//! - Rows of `VALUES` with queries are queries without a table. DataFusion computes such rows while it plans, before any query has run.
 
 use std::sync::Arc;
 
@@ -18,7 +19,7 @@ use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::common::{Column, Result};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::logical_plan::Subquery;
-use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, lit};
+use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Union, Values, cast, lit};
 use datafusion::optimizer::AnalyzerRule;
 use splay_functions::only_row;
 use splay_functions::walk::{Walk, WalkPlan};
@@ -44,13 +45,14 @@ impl AnalyzerRule for QueryValues {
 fn rewritten(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let mut has_queries = false;
     node.walk_expressions(|expr| {
-        let is_query =
-            |expr: &Expr| Ok(matches!(expr, Expr::Exists(_) | Expr::InSubquery(_) | Expr::ScalarSubquery(_)));
-        has_queries |= expr.exists(is_query)?;
+        has_queries |= has_query(expr)?;
         Ok(if has_queries { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
     })?;
     if !has_queries {
         return Ok(Transformed::no(node));
+    }
+    if let LogicalPlan::Values(values) = node {
+        return rows_apart(values).map(Transformed::yes);
     }
     let has_values = matches!(
         node,
@@ -74,6 +76,48 @@ fn rewritten(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         other => Ok(Transformed::no(other)),
     };
     node.rewrite_expressions(|expr| named(expr, &names, |expr| expr.transform_down(value)))
+}
+
+fn has_query(expr: &Expr) -> Result<bool> {
+    expr.exists(|expr| Ok(matches!(expr, Expr::Exists(_) | Expr::InSubquery(_) | Expr::ScalarSubquery(_))))
+}
+
+/// The same rows, those with queries each as a query of its own.
+fn rows_apart(Values { schema, values }: Values) -> Result<LogicalPlan> {
+    let mut inputs: Vec<Arc<LogicalPlan>> = Vec::new();
+    let mut plain = Vec::new();
+    let with_plain = |plain: &mut Vec<Vec<Expr>>, inputs: &mut Vec<Arc<LogicalPlan>>| {
+        if !plain.is_empty() {
+            let (schema, values) = (Arc::clone(&schema), std::mem::take(plain));
+            inputs.push(Arc::new(LogicalPlan::Values(Values { schema, values })));
+        }
+    };
+    for row in values {
+        let mut has_queries = false;
+        for value in &row {
+            has_queries = has_queries || has_query(value)?;
+        }
+        if !has_queries {
+            plain.push(row);
+            continue;
+        }
+        with_plain(&mut plain, &mut inputs);
+        let columns = row.into_iter().zip(schema.fields()).map(|(value, field)| {
+            let value = if value.get_type(&schema)? == *field.data_type() {
+                value
+            } else {
+                cast(value, field.data_type().clone())
+            };
+            Ok(value.alias(field.name()))
+        });
+        let query = LogicalPlanBuilder::empty(true).project(columns.collect::<Result<Vec<_>>>()?)?.build()?;
+        inputs.push(Arc::new(rewritten(query)?.data));
+    }
+    with_plain(&mut plain, &mut inputs);
+    match inputs.as_slice() {
+        [one] => Ok(one.as_ref().clone()),
+        _ => Ok(LogicalPlan::Union(Union { inputs, schema })),
+    }
 }
 
 /// Whether a scalar sub-query may return no row although its column is declared without nulls.

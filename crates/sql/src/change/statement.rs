@@ -247,49 +247,42 @@ impl Statement {
     }
 }
 
-/// Puts `NULL` in the place of values that are `DEFAULT`: columns have no other default.
+/// Puts `NULL` in the place of `DEFAULT` in the rows of an `INSERT … VALUES`: columns have no other default.
 fn put_defaults(tokens: &mut [Token]) {
-    let changes_rows = tokens.iter().find(|token| !matches!(token, Token::Whitespace(_)));
-    if !changes_rows.is_some_and(|token| is_word(token, "insert") || is_word(token, "update")) {
-        return;
-    }
-    let condition = tokens.iter().position(|token| is_word(token, "where")).unwrap_or(tokens.len());
-    for at in 0..condition {
-        if is_word(&tokens[at], "default") && is_whole_value(tokens, at) {
-            tokens[at] = Token::make_keyword("NULL");
-        }
-    }
-}
-
-/// Whether a token is all of a value: of a row of `VALUES`, or of an assignment.
-fn is_whole_value(tokens: &[Token], at: usize) -> bool {
-    let next = tokens.get(solid(tokens, at + 1));
-    let ends = next.is_none_or(|token| {
-        matches!(token, Token::RParen | Token::Comma)
-            || ["where", "from", "returning"].iter().any(|word| is_word(token, word))
-    });
-    match before(tokens, at) {
-        Some(Token::Eq) => ends,
-        Some(Token::LParen | Token::Comma) => ends && begins_row(tokens, at),
-        _ => false,
-    }
-}
-
-/// Whether the bracket that encloses a token has a row of values, and no arguments.
-fn begins_row(tokens: &[Token], at: usize) -> bool {
     let mut depth = 0;
-    for place in (0..at).rev() {
-        match tokens[place] {
-            Token::RParen => depth += 1,
-            Token::LParen if depth == 0 => {
-                return before(tokens, place)
-                    .is_some_and(|token| matches!(token, Token::Comma | Token::Eq) || is_word(token, "values"));
+    let values = tokens.iter().position(|token| {
+        depth += nesting(token);
+        depth == 0 && is_word(token, "values")
+    });
+    let Some(values) = values.filter(|_| is_word(&tokens[solid(tokens, 0)], "insert")) else { return };
+    let mut at = solid(tokens, values + 1);
+    let mut depth = 0;
+    while let Some(token) = tokens.get(at) {
+        depth += nesting(token);
+        if depth == 1 && is_word(token, "default") {
+            let begins = matches!(before(tokens, at), Some(Token::LParen | Token::Comma));
+            if begins && matches!(tokens.get(solid(tokens, at + 1)), Some(Token::RParen | Token::Comma)) {
+                tokens[at] = Token::make_keyword("NULL");
             }
-            Token::LParen => depth -= 1,
-            _ => {}
+        } else if depth == 0 && !matches!(token, Token::RParen | Token::Comma) {
+            return;
         }
+        at = solid(tokens, at + 1);
     }
-    false
+}
+
+/// How much deeper in brackets what follows a token is.
+fn nesting(token: &Token) -> i32 {
+    match token {
+        Token::LParen | Token::LBracket | Token::LBrace => 1,
+        Token::RParen | Token::RBracket | Token::RBrace => -1,
+        _ => 0,
+    }
+}
+
+/// The value of an assignment, which may be `DEFAULT`.
+fn or_default(value: String) -> String {
+    if value.trim().eq_ignore_ascii_case("default") { "NULL".to_owned() } else { value }
 }
 
 /// The message for a statement that begins as a change and isn't one: its words, and what the first word may be followed by.
@@ -374,8 +367,7 @@ fn assignments(words: &mut TokenReader<'_>) -> Result<Vec<(String, String)>> {
         } else {
             let column = words.name("a column")?;
             words.expect(&Token::Eq, "= behind the column")?;
-            let value = words.until(&["where", "from"]);
-            set.push((column, value));
+            set.push((column, or_default(words.until(&["where", "from"]))));
         }
         if let Some((column, _)) = set.iter().find(|(_, value)| value.is_empty()) {
             return fault(format!("SET: {column} has no value"));
@@ -401,7 +393,7 @@ fn row_assignment(words: &mut TokenReader<'_>) -> Result<Vec<(String, String)>> 
     if values.len() != columns.len() {
         return fault(format!("SET: {} columns and {} values", columns.len(), values.len()));
     }
-    Ok(columns.into_iter().zip(values).collect())
+    Ok(columns.into_iter().zip(values.into_iter().map(or_default)).collect())
 }
 
 fn create(words: &mut TokenReader<'_>) -> Result<Statement> {
