@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::load::rewrite;
 use crate::manifest::{FileEntry, Operation};
 use crate::observer::{Observer, go_on};
-use crate::retype::may_retype;
+use crate::retype::{Inexact, may_retype};
 use crate::row_order::follow_each_other;
 use crate::schema::{ColumnSpec, ColumnType, TableSpec};
 use crate::segment::{self, FileFormat};
@@ -193,18 +193,18 @@ impl Table {
     /// anew, while rows are captured.
     pub fn widen_column(&self, name: &str, wider: ColumnType) -> Result<()> {
         self.database().refuse_of_view(self.name())?;
-        self.widen_any_column(name, wider)
+        self.widen_any_column(name, wider, Inexact::Refused)
     }
 
     /// Like [`Table::widen_column`], also for the rows of a materialized view.
-    pub(crate) fn widen_any_column(&self, name: &str, wider: ColumnType) -> Result<()> {
+    pub(crate) fn widen_any_column(&self, name: &str, wider: ColumnType, inexact: Inexact) -> Result<()> {
         let spec = self.snapshot()?.spec().clone();
         let position = spec.shown_position(name)?;
         if spec.has_role(position) {
             return Err(spec.error(format!("{name:?} orders the rows; its type can't change")));
         }
         if may_retype(&spec.columns[position].column_type, &wider) {
-            return self.retype_column(name, &wider);
+            return self.retype_column(name, &wider, inexact);
         }
         self.change_spec(|spec| {
             let old = &spec.columns[position].column_type;

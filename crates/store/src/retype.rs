@@ -15,6 +15,14 @@ use crate::write::{Change, Writer};
 /// Bytes of memory that rows take which are written at a time.
 const MEMORY_BYTES: usize = 1 << 30;
 
+/// What becomes of whole numbers that no float is equal to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Inexact {
+    Refused,
+    /// They become the nearest float.
+    Rounded,
+}
+
 /// Whether values of one type may be values of the other.
 pub(crate) fn may_retype(from: &ColumnType, to: &ColumnType) -> bool {
     use ColumnType::{Float64, Int64, Symbol, Text, UInt64};
@@ -32,8 +40,8 @@ impl TableSpec {
 
 impl Table {
     /// Gives a column another type by one commit that writes all its dates anew, each in the tier that it has. Nothing is written if a value
-    /// would change.
-    pub(crate) fn retype_column(&self, name: &str, to: &ColumnType) -> Result<()> {
+    /// would change and isn't to be rounded.
+    pub(crate) fn retype_column(&self, name: &str, to: &ColumnType, inexact: Inexact) -> Result<()> {
         if self.database().is_captured(self.name()) || self.database().is_captured_elsewhere() {
             let reason = format!(
                 "{name:?} can't become {to} while rows are captured, as its files are written anew; stop the capture first"
@@ -51,7 +59,7 @@ impl Table {
         };
         let mut by_date: std::collections::BTreeMap<i32, Vec<FileEntry>> = std::collections::BTreeMap::new();
         state.files.values().for_each(|entry| by_date.entry(entry.date).or_default().push(entry.clone()));
-        for files in by_date.values() {
+        for files in by_date.values().filter(|_| inexact == Inexact::Refused) {
             refuse_change(&writer, &spec, position, files)?;
         }
         spec.columns[position].column_type = to.clone();

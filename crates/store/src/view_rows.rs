@@ -25,6 +25,7 @@ use crate::error::{Error, Result};
 use crate::load::{Load, LoadOptions, Removal};
 use crate::manifest::Source;
 use crate::partition;
+use crate::retype::Inexact;
 use crate::schema::{ColumnType, TableSpec};
 use crate::segment::Segment;
 use crate::select::Selection;
@@ -57,8 +58,8 @@ struct StoredPart {
 /// Rows of a view that are kept or computed together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ViewPart {
-    /// First dates of the partitions that begin in its first bucket, or before it in one that isn't its own, in days since 1970-01-01. The first one
-    /// here names the part: the earliest that reaches into it.
+    /// First dates of the partitions whose rows, from the part's first bucket on, are its rows, in days since 1970-01-01. The first one here names
+    /// the part: the earliest that has rows in it.
     pub dates: Vec<i32>,
     /// Times of its rows, in nanoseconds since the epoch.
     pub times: RangeInclusive<i64>,
@@ -418,12 +419,13 @@ impl Database {
         Ok(Some(load))
     }
 
-    /// Widens a column of the stored rows of a view, as its query gives it by now.
+    /// Widens a column of the stored rows of a view, as its query gives it by now. Whole numbers that no float is equal to become the nearest
+    /// one: sums of floats, which the query gives now, are no more exact.
     ///
     /// # Errors
     /// As [`Table::widen_column`], and [`Error::NoSuchTable`] where no rows are stored.
     pub fn widen_view(&self, view: &View, column: &str, wider: ColumnType) -> Result<()> {
-        self.table(&view.rows_table().unwrap_or_default())?.widen_any_column(column, wider)
+        self.table(&view.rows_table().unwrap_or_default())?.widen_any_column(column, wider, Inexact::Rounded)
     }
 
     /// Drops a materialized view with its rows; whether there was one. `reads` says whether the query of another one reads it, or its rows.

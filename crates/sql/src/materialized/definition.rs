@@ -45,7 +45,7 @@ const FIRST_SAMPLE: i64 = 1_704_067_200_000_000_000;
 const SAMPLE_STEP: i64 = 171_931 * 1_000_000_000;
 const SAMPLES: i64 = 1_000;
 
-/// Nanoseconds after an instant between which the next bucket is looked for: an hour, and nine years or more.
+/// Distances from an instant, in nanoseconds, at which the next bucket is looked for: they double from an hour to nine years.
 const FIRST_STEP: i64 = 3_600 * 1_000_000_000;
 const LAST_STEP: i64 = 1 << 58;
 
@@ -155,27 +155,39 @@ impl Definition {
         Ok(cuts.into_iter().zip(is_settled).map(|(cut, is_settled)| is_settled.then_some(cut)).collect())
     }
 
-    /// The first instant after another one at which rows can be parted; `None` if there is none near.
+    /// For each instant the first one after it at which rows can be parted; `None` if there is none near.
     ///
     /// # Errors
     /// Those of the functions.
-    pub(crate) fn next_cut(&self, start: i64) -> Result<Option<i64>> {
-        let is_behind =
-            |instant: i64| Ok::<bool, DataFusionError>(self.cuts(&[instant])?[0].is_some_and(|cut| cut > start));
-        let (mut before, mut step) = (start, FIRST_STEP);
-        while !is_behind(start.saturating_add(step))? {
-            if step > LAST_STEP {
-                return Ok(None);
-            }
-            (before, step) = (start.saturating_add(step), 2 * step);
+    pub(crate) fn next_cuts(&self, starts: &[i64]) -> Result<Vec<Option<i64>>> {
+        let are_behind = |instants: &[i64]| {
+            let cuts = self.cuts(instants)?;
+            let is_behind = |(cut, start): (Option<i64>, &i64)| cut.is_some_and(|cut| cut > *start);
+            Ok::<Vec<bool>, DataFusionError>(cuts.into_iter().zip(starts).map(is_behind).collect())
+        };
+        // For each one the last instant that is known to be before the cut, and one that may be behind it.
+        let mut ranges: Vec<(i64, i64)> =
+            starts.iter().map(|start| (*start, start.saturating_add(FIRST_STEP))).collect();
+        let ends = |ranges: &[(i64, i64)]| ranges.iter().map(|(_, behind)| *behind).collect::<Vec<_>>();
+        let mut is_found = are_behind(&ends(&ranges))?;
+        let mut step = FIRST_STEP;
+        while step <= LAST_STEP && is_found.contains(&false) {
+            step *= 2;
+            let open = ranges.iter_mut().zip(starts).zip(&is_found).filter(|(_, is_found)| !**is_found);
+            open.for_each(|((range, start), _)| *range = (range.1, start.saturating_add(step)));
+            is_found = are_behind(&ends(&ranges))?;
         }
         // The cut before an instant never falls while the instant rises.
-        let mut behind = start.saturating_add(step);
-        while before.saturating_add(1) < behind {
-            let middle = before.midpoint(behind);
-            if is_behind(middle)? { behind = middle } else { before = middle }
+        let is_wide = |(before, behind): &(i64, i64)| before.saturating_add(1) < *behind;
+        while ranges.iter().zip(&is_found).any(|(range, is_found)| *is_found && is_wide(range)) {
+            let middles: Vec<i64> = ranges.iter().map(|(before, behind)| before.midpoint(*behind)).collect();
+            for ((range, middle), is_behind) in ranges.iter_mut().zip(&middles).zip(are_behind(&middles)?) {
+                if is_wide(range) {
+                    *range = if is_behind { (range.0, *middle) } else { (*middle, range.1) };
+                }
+            }
         }
-        Ok(Some(behind))
+        Ok(ranges.into_iter().zip(is_found).map(|((_, behind), is_found)| is_found.then_some(behind)).collect())
     }
 
     /// Whether rounding leaves the rows' times, which are rounded already, as they are. That of a month of weeks isn't: the week in which a month

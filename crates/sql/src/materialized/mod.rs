@@ -46,11 +46,33 @@ pub(crate) struct PlannedView {
     /// The tables that its rows follow from, the one that it goes through first.
     tables: Vec<TableSpec>,
     query: Query,
-    /// For dates the instants at which parts may begin.
-    cuts: Mutex<HashMap<i32, Option<i64>>>,
+    cuts: Mutex<Cuts>,
     last: Mutex<Option<Arc<ViewState>>>,
     /// The view as groups, for statements that it may answer; determined at the first use.
     grouped: OnceLock<Option<GroupedView>>,
+}
+
+/// Instants at which parts may begin, by the dates of the table, which determine them.
+#[derive(Debug, Default)]
+struct Cuts {
+    /// Where the bucket begins that the date begins in.
+    of_dates: HashMap<i32, Option<i64>>,
+    /// Where the first bucket begins that begins in the date.
+    within_dates: HashMap<i32, Option<i64>>,
+}
+
+/// Adds the dates to `known` that it lacks, with what `find` gives for their starts.
+fn complete(
+    known: &mut HashMap<i32, Option<i64>>,
+    starts: impl Iterator<Item = (i32, i64)>,
+    find: impl FnOnce(&[i64]) -> datafusion::common::Result<Vec<Option<i64>>>,
+) -> Result<()> {
+    let (dates, instants): (Vec<i32>, Vec<i64>) = starts.filter(|(date, _)| !known.contains_key(date)).unzip();
+    if !dates.is_empty() {
+        let found = find(&instants).map_err(|error| Error::from_datafusion(error, usize::MAX))?;
+        known.extend(dates.into_iter().zip(found));
+    }
+    Ok(())
 }
 
 /// A view at one state of its tables. Holds no snapshot: sessions keep states, and the files of a snapshot can't be removed.
@@ -226,16 +248,26 @@ impl PlannedView {
         Ok(state)
     }
 
-    /// The instants at which parts begin, of the dates that begin in their first buckets.
-    fn cuts(&self, starts: Vec<(i32, Option<i64>)>) -> Result<HashMap<i32, i64>> {
+    /// The instants at which parts may begin, one for each date that has one. A date in whose first bucket retention has removed rows has the
+    /// one behind that bucket.
+    fn cuts(&self, partitions: &ViewPartitions<'_>) -> Result<HashMap<i32, i64>> {
+        let definition = &self.query.definition;
         let mut cuts = self.cuts.lock().unwrap_or_else(PoisonError::into_inner);
-        let new = starts.iter().filter(|(date, _)| !cuts.contains_key(date));
-        let new: Vec<(i32, i64)> = new.filter_map(|(date, start)| Some((*date, (*start)?))).collect();
-        let instants: Vec<i64> = new.iter().map(|(_, start)| *start).collect();
-        let found = self.query.definition.cuts(&instants);
-        let found = found.map_err(|error| Error::from_datafusion(error, usize::MAX))?;
-        cuts.extend(new.into_iter().map(|(date, _)| date).zip(found));
-        Ok(starts.into_iter().filter_map(|(date, _)| Some((date, (*cuts.get(&date)?)?))).collect())
+        let Cuts { of_dates, within_dates } = &mut *cuts;
+        let starts = partitions.starts()?;
+        let known = starts.iter().filter_map(|(date, start)| Some((*date, (*start)?)));
+        complete(of_dates, known, |instants| definition.cuts(instants))?;
+        let mut all: HashMap<i32, i64> =
+            starts.iter().filter_map(|(date, _)| Some((*date, (*of_dates.get(date)?)?))).collect();
+        let removed = partitions.cut_by_removal(&all)?;
+        complete(within_dates, removed.iter().copied(), |instants| definition.next_cuts(instants))?;
+        for (date, _) in removed {
+            match within_dates.get(&date).copied().flatten() {
+                Some(cut) => all.insert(date, cut),
+                None => all.remove(&date),
+            };
+        }
+        Ok(all)
     }
 }
 
@@ -249,14 +281,7 @@ impl ViewState {
         let only_before = planned.query.definition.others.iter().map(|other| other.only_before);
         let others = others.iter().zip(only_before).collect();
         let partitions = ViewPartitions::of(source, others, stored.as_ref().filter(|_| usable))?;
-        let mut cuts = planned.cuts(partitions.starts()?)?;
-        for (date, start) in partitions.cut_by_removal(&cuts)? {
-            let next = planned.query.definition.next_cut(start);
-            match next.map_err(|error| Error::from_datafusion(error, usize::MAX))? {
-                Some(cut) => cuts.insert(date, cut),
-                None => cuts.remove(&date),
-            };
-        }
+        let cuts = planned.cuts(&partitions)?;
         let parts = partitions.parts(&planned.view, &cuts)?;
         let stored_rows = stored.as_ref().map_or(0, TableSnapshot::rows);
         let has_expired = stored.as_ref().is_some_and(TableSnapshot::has_expired);
