@@ -232,24 +232,11 @@ impl Statements {
         &self.session
     }
 
-    /// Starts a statement. Returns when it has a place, not when it has rows.
+    /// Starts a statement. Returns when it has a place, not when it has rows. With `ingest` it may change tables: rows that it inserts are
+    /// captured.
     ///
     /// # Errors
     /// [`Code::Busy`]. What is wrong with the statement comes as the first piece.
-    pub(crate) async fn run<E: Encode>(
-        &self,
-        way: &'static str,
-        text: String,
-        parameters: Parameters,
-        encode: E,
-    ) -> Outcome<EncodedAnswer<E::Piece>> {
-        self.run_for(way, text, parameters, encode, None).await
-    }
-
-    /// The same, where the statement may change tables: rows that it inserts are captured.
-    ///
-    /// # Errors
-    /// As [`Statements::run`].
     pub(crate) async fn run_for<E: Encode>(
         &self,
         way: &'static str,

@@ -39,7 +39,7 @@ fn front() -> Router {
     let prepared = Arc::new(PreparedStatements::new(8));
     let statement = FlightStatement { text: "select $a".to_owned(), parameters: vec!["a".to_owned()], bound: None };
     assert!(prepared.put(Bytes::from_static(HANDLE), statement).is_ok());
-    router_of(FlightFront { shared, prepared, running: super::RunningStatements::default() })
+    router_of(FlightFront { shared, prepared, running: super::RunningStatements::default(), spent: Arc::default() })
 }
 
 /// A request as HTTP/2 brings it.

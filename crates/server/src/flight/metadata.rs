@@ -40,7 +40,7 @@ pub(super) static INFO: LazyLock<Result<SqlInfoData, String>> = LazyLock::new(||
     info.append(SqlInfo::FlightSqlServerName, "SplayDB");
     info.append(SqlInfo::FlightSqlServerVersion, env!("CARGO_PKG_VERSION"));
     info.append(SqlInfo::FlightSqlServerArrowVersion, "1.4");
-    info.append(SqlInfo::FlightSqlServerReadOnly, true);
+    info.append(SqlInfo::FlightSqlServerReadOnly, false);
     info.append(SqlInfo::FlightSqlServerSql, true);
     info.append(SqlInfo::FlightSqlServerSubstrait, false);
     info.append(SqlInfo::FlightSqlServerTransaction, SqlSupportedTransaction::None as i32);

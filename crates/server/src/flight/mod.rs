@@ -13,6 +13,7 @@ mod put;
 mod service;
 mod texts;
 mod types;
+mod update;
 
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -49,6 +50,7 @@ use tonic::{Request, Response, Status, Streaming};
 use self::encode::Messages;
 use self::prepared::{FlightStatement, PreparedStatements};
 use self::service::Flights;
+use self::update::{SpentTickets, ingest_of};
 use crate::auth::{Credentials, credentials};
 use crate::blocking::on_thread;
 use crate::callers::Caller;
@@ -73,12 +75,13 @@ struct FlightFront {
     shared: Arc<HttpState>,
     prepared: Arc<PreparedStatements>,
     running: RunningStatements,
+    spent: Arc<SpentTickets>,
 }
 
 /// All methods of Flight.
 pub(crate) fn router(shared: Arc<HttpState>) -> Router {
     let prepared = Arc::new(PreparedStatements::new(shared.limits.prepared_max));
-    router_of(FlightFront { shared, prepared, running: RunningStatements::default() })
+    router_of(FlightFront { shared, prepared, running: RunningStatements::default(), spent: Arc::default() })
 }
 
 fn router_of(front: FlightFront) -> Router {
@@ -105,16 +108,19 @@ impl FlightFront {
     /// Runs a statement and sends its rows, with symbols as texts or not, until it is cancelled by its name.
     async fn run(
         &self,
-        statements: &Statements,
+        caller: &Caller,
         name: Bytes,
         text: &str,
         parameters: Parameters,
         as_texts: bool,
     ) -> Result<Response<Rows>, Status> {
         let text = text.trim().trim_end_matches(';').to_owned();
+        let ingest = ingest_of(&self.shared, caller, &text)?;
+        let statements = self.shared.statements(caller).await?;
         let mut cancelled = self.running.begin(name);
         let begin = async {
-            let mut pieces = statements.run("flight", text, parameters, Messages::for_caller(as_texts)).await?;
+            let mut pieces =
+                statements.run_for("flight", text, parameters, Messages::for_caller(as_texts), ingest).await?;
             or_broke_off(pieces.next().await).map(|first| (first, pieces))
         };
         let answered = tokio::select! {
@@ -136,6 +142,14 @@ impl FlightFront {
             }
         });
         Ok(Response::new(Box::pin(first.chain(rest))))
+    }
+
+    /// Runs a statement that changes something, and gives the number of rows.
+    async fn update(&self, caller: &Caller, text: &str, parameters: Parameters) -> Outcome<i64> {
+        let text = text.trim().trim_end_matches(';');
+        let updated = update::run(&self.shared, caller, text, parameters).await;
+        self.shared.metrics.request("flight", updated.as_ref().map_or_else(|problem| problem.code.as_str(), |_| "ok"));
+        updated
     }
 
     /// Cancels the statements whose tickets a flight has.
@@ -243,15 +257,11 @@ fn as_ipc(schema: &Schema) -> Outcome<Bytes> {
     Ok(message.map_err(cant_write)?.0)
 }
 
-fn read_only() -> Status {
-    Problem::new(Code::ReadOnly, "SQL only reads; rows come in by DoPut or bulk ingestion").into()
-}
-
-/// Values for a statement's placeholders: by position if they are numbered, otherwise by name.
-fn parameters(prepared: &FlightStatement) -> Outcome<Parameters> {
+/// Values for a statement's placeholders, of a row: by position if they are numbered, otherwise by name.
+fn parameters(prepared: &FlightStatement, row: usize) -> Outcome<Parameters> {
     let Some(bound) = &prepared.bound else { return Ok(Parameters::None) };
     let value = |column: usize| {
-        ScalarValue::try_from_array(bound.column(column), 0)
+        ScalarValue::try_from_array(bound.column(column), row)
             .map_err(|error| Problem::new(Code::Request, format!("a value can't be taken: {error}")))
     };
     let is_numbered = prepared.parameters.iter().all(|name| name.parse::<u32>().is_ok());
@@ -440,9 +450,12 @@ impl FlightSqlService for FlightFront {
         ticket: TicketStatementQuery,
         request: Request<Ticket>,
     ) -> Result<Response<Rows>, Status> {
-        let statements = self.statements(request.metadata()).await?;
+        let caller = self.caller(request.metadata(), Role::Read).await?;
         let (name, text) = cancellation::statement(&ticket.statement_handle)?;
-        self.run(&statements, name, text, Parameters::None, texts::are_wanted(request.metadata())).await
+        if ingest_of(&self.shared, &caller, text)?.is_some() {
+            self.spent.spend(&name)?;
+        }
+        self.run(&caller, name, text, Parameters::None, texts::are_wanted(request.metadata())).await
     }
 
     async fn do_get_prepared_statement(
@@ -450,10 +463,10 @@ impl FlightSqlService for FlightFront {
         query: CommandPreparedStatementQuery,
         request: Request<Ticket>,
     ) -> Result<Response<Rows>, Status> {
-        let statements = self.statements(request.metadata()).await?;
+        let caller = self.caller(request.metadata(), Role::Read).await?;
         let prepared = self.prepared.get(&query.prepared_statement_handle)?;
-        let (values, as_texts) = (parameters(&prepared)?, texts::are_wanted(request.metadata()));
-        self.run(&statements, query.prepared_statement_handle, &prepared.text, values, as_texts).await
+        let (values, as_texts) = (parameters(&prepared, 0)?, texts::are_wanted(request.metadata()));
+        self.run(&caller, query.prepared_statement_handle, &prepared.text, values, as_texts).await
     }
 
     async fn do_get_catalogs(
@@ -582,19 +595,25 @@ impl FlightSqlService for FlightFront {
         query: ActionCreatePreparedStatementRequest,
         request: Request<Action>,
     ) -> Result<ActionCreatePreparedStatementResult, Status> {
-        let statements = self.statements(request.metadata()).await?;
+        let caller = self.caller(request.metadata(), Role::Read).await?;
         let text = query.query.trim().trim_end_matches(';').to_owned();
-        let described = statements.describe(text.clone()).await?;
+        let is_change = ingest_of(&self.shared, &caller, &text)?.is_some();
+        let statements = self.shared.statements(&caller).await?;
+        let (schema, placeholders) = if is_change {
+            let described = statements.describe_change(text.clone()).await?;
+            let placeholders = described.parameters.into_iter().map(|(name, kind)| (name, Some(kind)));
+            (described.schema.unwrap_or_else(|| SchemaRef::new(Schema::empty())), placeholders.collect())
+        } else {
+            let described = statements.describe(text.clone()).await?;
+            (described.schema, described.parameters)
+        };
         let field = |(name, kind): &(String, Option<DataType>)| {
             Field::new(name.trim_start_matches('$'), kind.clone().unwrap_or(DataType::Null), true)
         };
         // Drivers bind texts, not dictionaries of them.
-        let values = texts::schema(&Schema::new(described.parameters.iter().map(field).collect::<Vec<_>>()));
-        let dataset = if texts::are_wanted(request.metadata()) {
-            SchemaRef::new(texts::schema(&described.schema))
-        } else {
-            described.schema
-        };
+        let values = texts::schema(&Schema::new(placeholders.iter().map(field).collect::<Vec<_>>()));
+        let as_texts = texts::are_wanted(request.metadata());
+        let dataset = if as_texts { SchemaRef::new(texts::schema(&schema)) } else { schema };
         let names = values.fields().iter().map(|field| field.name().clone()).collect();
         let handle = self.prepared.add(FlightStatement { text, parameters: names, bound: None })?;
         Ok(ActionCreatePreparedStatementResult {
@@ -632,20 +651,40 @@ impl FlightSqlService for FlightFront {
 
     async fn do_put_prepared_statement_update(
         &self,
-        _query: CommandPreparedStatementUpdate,
+        query: CommandPreparedStatementUpdate,
         request: Request<PeekableFlightDataStream>,
     ) -> Result<i64, Status> {
-        self.caller(request.metadata(), Role::Read).await?;
-        Err(read_only())
+        let caller = self.caller(request.metadata(), Role::Read).await?;
+        let prepared = self.prepared.get(&query.prepared_statement_handle)?;
+        let decoder = put::decoder(request.into_inner(), self.shared.limits.message_bytes_max);
+        let values = tokio::time::timeout(self.shared.limits.body(), put::rows_of_values(decoder)).await;
+        let too_slow = |_| Problem::new(Code::TooSlow, "the values didn't come in time");
+        let batches = values.map_err(too_slow)??;
+        if batches.is_empty() {
+            // They came before, or there are none.
+            return Ok(self.update(&caller, &prepared.text, parameters(&prepared, 0)?).await?);
+        }
+        let mut changed = 0;
+        for batch in batches {
+            let rows = batch.num_rows();
+            let prepared = FlightStatement { bound: Some(batch), ..FlightStatement::clone(&prepared) };
+            for row in 0..rows {
+                changed += self.update(&caller, &prepared.text, parameters(&prepared, row)?).await?;
+            }
+        }
+        Ok(changed)
     }
 
     async fn do_put_statement_update(
         &self,
-        _query: CommandStatementUpdate,
+        query: CommandStatementUpdate,
         request: Request<PeekableFlightDataStream>,
     ) -> Result<i64, Status> {
-        self.caller(request.metadata(), Role::Read).await?;
-        Err(read_only())
+        let caller = self.caller(request.metadata(), Role::Read).await?;
+        if query.transaction_id.as_ref().is_some_and(|id| !id.is_empty()) {
+            return Err(Problem::new(Code::Unsupported, "there are no transactions over Flight SQL").into());
+        }
+        Ok(self.update(&caller, &query.query, Parameters::None).await?)
     }
 
     async fn do_put_statement_ingest(

@@ -20,6 +20,9 @@ use crate::ingest::{AckClass, Append, Producer};
 use crate::ipc;
 use crate::problem::{Code, Outcome, Problem};
 
+/// Bytes that the values of one call may take.
+const VALUES_BYTES_MAX: usize = 16 << 20;
+
 /// The metadata of a batch.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -90,13 +93,19 @@ fn decode_problem(error: FlightError) -> Problem {
     }
 }
 
-/// Decodes a stream whose messages are checked before Arrow sees them.
+/// Decodes a stream whose messages are checked before Arrow sees them. Messages with a descriptor alone, by which clients begin calls without
+/// rows, are passed over.
 pub(super) fn decoder<S>(stream: S, bytes_max: usize) -> FlightDataDecoder
 where
     S: Stream<Item = Result<FlightData, Status>> + Send + 'static,
 {
     let mut checker = ipc::Checker::new(bytes_max);
-    FlightDataDecoder::new(stream.map(move |message| {
+    let has_data = |message: &Result<FlightData, Status>| {
+        let is_empty =
+            |of: &FlightData| of.data_header.is_empty() && of.data_body.is_empty() && of.app_metadata.is_empty();
+        std::future::ready(!message.as_ref().is_ok_and(is_empty))
+    };
+    FlightDataDecoder::new(stream.filter(has_data).map(move |message| {
         let message = message?;
         // A message may be metadata alone, and Arrow reads the header of any.
         if !message.data_header.is_empty() {
@@ -229,4 +238,20 @@ pub(super) async fn values(mut batches: FlightDataDecoder) -> Outcome<Option<Rec
         one = Some(batch);
     }
     Ok(one)
+}
+
+/// Rows of values for a statement that changes something, which runs for each of them.
+pub(super) async fn rows_of_values(mut batches: FlightDataDecoder) -> Outcome<Vec<RecordBatch>> {
+    let (mut rows, mut bytes) = (Vec::new(), 0);
+    while let Some((batch, _)) = next_batch(&mut batches).await? {
+        bytes += batch.get_array_memory_size();
+        if bytes > VALUES_BYTES_MAX {
+            let text = "the values take more than 16 MiB; bulk ingestion takes rows of any number";
+            return Err(Problem::new(Code::TooLarge, text));
+        }
+        if batch.num_rows() > 0 {
+            rows.push(batch);
+        }
+    }
+    Ok(rows)
 }

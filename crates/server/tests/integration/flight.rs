@@ -8,9 +8,10 @@ use arrow_flight::decode::{DecodedPayload, FlightDataDecoder};
 use arrow_flight::encode::FlightDataEncoderBuilder;
 use arrow_flight::flight_service_client::FlightServiceClient;
 use arrow_flight::sql::client::FlightSqlServiceClient;
-use arrow_flight::sql::{CommandGetDbSchemas, CommandGetTables};
-use arrow_flight::{FlightData, FlightDescriptor, FlightInfo};
+use arrow_flight::sql::{CommandGetDbSchemas, CommandGetTables, ProstMessageExt, TicketStatementQuery};
+use arrow_flight::{FlightData, FlightDescriptor, FlightInfo, Ticket};
 use futures::{StreamExt, TryStreamExt};
+use prost::Message;
 use serde_json::{Value, json};
 use splay_store::Secret;
 use tonic::transport::{Channel, Endpoint};
@@ -52,7 +53,7 @@ fn failures_have_a_code_and_ours_in_the_details() {
         for (sql, code, ours) in [
             ("selec 1", Code::InvalidArgument, "statement"),
             ("select * from quote", Code::NotFound, "not_found"),
-            ("drop table trade", Code::PermissionDenied, "read_only"),
+            ("drop table quote", Code::NotFound, "not_found"),
         ] {
             let info = client.execute(sql.to_owned(), None).await.unwrap();
             let ticket = info.endpoint[0].ticket.clone().unwrap();
@@ -61,8 +62,32 @@ fn failures_have_a_code_and_ours_in_the_details() {
             let details: Value = serde_json::from_slice(status.details()).unwrap();
             assert_eq!(details["code"], ours);
         }
-        let error = client.execute_update("drop table trade".to_owned(), None).await.unwrap_err();
-        assert!(error.to_string().contains("SQL only reads"), "{error}");
+        let error = client.execute_update("select 1".to_owned(), None).await.unwrap_err();
+        assert!(error.to_string().contains("send it as a query"), "{error}");
+        let error = client.execute_update("drop table quote".to_owned(), None).await.unwrap_err();
+        assert!(error.to_string().contains("quote"), "{error}");
+    });
+}
+
+#[test]
+fn statements_that_change_something_run_once_for_a_ticket() {
+    let served = Served::new();
+    with_channel(&served, |channel| async move {
+        let mut client = FlightSqlServiceClient::new(channel);
+        let info = client.execute("create table note (time timestamp, n bigint)".to_owned(), None).await.unwrap();
+        let ticket = info.endpoint[0].ticket.clone().unwrap();
+        let rows: Vec<_> = client.do_get(ticket.clone()).await.unwrap().try_collect().await.unwrap();
+        assert_eq!(rows[0].num_rows(), 1);
+        let again = client.inner_mut().do_get(ticket).await.unwrap_err();
+        assert_eq!((again.code(), again.message().contains("counts once")), (Code::InvalidArgument, true), "{again}");
+        // A ticket that a client made itself has no name.
+        let made = TicketStatementQuery { statement_handle: "drop table note".into() };
+        let ticket = Ticket { ticket: made.as_any().encode_to_vec().into() };
+        let refused = client.inner_mut().do_get(ticket).await.unwrap_err();
+        assert!(refused.message().contains("GetFlightInfo"), "{refused}");
+        assert_eq!(client.execute_update("drop table note;".to_owned(), None).await.unwrap(), 0);
+        let gone = client.execute_update("drop table note".to_owned(), None).await.unwrap_err();
+        assert!(gone.to_string().contains("note"), "{gone}");
     });
 }
 
@@ -84,7 +109,15 @@ fn prepared_statements_take_values() {
             assert_eq!(batches[0].column(0).as_primitive::<Int64Type>().value(0), expected);
         }
         prepared.close().await.unwrap();
-        assert!(client.prepare("drop table trade".to_owned(), None).await.is_err());
+        assert!(client.prepare("delete from quote where sym = $1".to_owned(), None).await.is_err());
+        // A change gives the number of rows.
+        let mut delete = client.prepare("delete from trade where sym = $1".to_owned(), None).await.unwrap();
+        assert!(delete.dataset_schema().unwrap().fields().is_empty());
+        let symbols: ArrayRef = Arc::new(StringArray::from(vec!["IBM"]));
+        delete.set_parameters(RecordBatch::try_from_iter([("1", symbols)]).unwrap()).unwrap();
+        let deleted = delete.execute_update().await.unwrap();
+        assert!(deleted > 0);
+        assert_eq!(delete.execute_update().await.unwrap(), 0);
     });
 }
 
