@@ -8,6 +8,7 @@
 //! | [`TEXT_BYTES_MAX`] | the text | memory of tokens and of the parsed statement |
 //! | [`DEPTH_MAX`] | tokens | stacks: `a and b and …` and `x[1][1]…` are as deep as they are long |
 //! | [`OPERATORS_MAX`] | tokens | time of the optimiser |
+//! | [`LAMBDAS_MAX`] | the parsed statement | time: the type of a function as an argument is found twice for each time that that of the one around it is |
 //! | [`COMPUTED_ITEMS_MAX`] | the parsed statement | time and stacks: `in (a + 1, …)` is planned as a chain of comparisons |
 //! | [`RELATIONS_MAX`] | the parsed statement | stacks: a join is as deep as it has tables; time: common table expressions that each name the one before twice |
 //! | [`STRUCTURES_MAX`] | the parsed statement | memory: types that double while names and types are settled |
@@ -39,6 +40,9 @@ pub const DEPTH_MAX: usize = 2_000;
 
 /// Operators and function calls of a statement.
 pub const OPERATORS_MAX: usize = 20_000;
+
+/// Levels of functions as arguments within each other, `x -> list_transform(x, y -> …)`.
+pub const LAMBDAS_MAX: usize = 8;
 
 /// Items of all `IN` lists together that aren't literals.
 pub const COMPUTED_ITEMS_MAX: usize = 1_000;
@@ -241,6 +245,8 @@ fn is_literal_token(token: &Token) -> bool {
 #[derive(Debug, Default)]
 pub(crate) struct StatementLimits {
     computed: usize,
+    /// Functions as arguments around the expression that is visited.
+    lambdas: usize,
     /// Relations of the queries that are being visited, from the outermost.
     relations: Vec<usize>,
     /// The common table expressions of these queries by the address of their own.
@@ -259,6 +265,12 @@ impl StatementLimits {
         if let Some(structures) = self.structures.last_mut() {
             *structures = structures.saturating_add(parts_of_structure(expression));
         }
+        if matches!(expression, ast::Expr::Lambda(_)) {
+            self.lambdas += 1;
+            if self.lambdas > LAMBDAS_MAX {
+                return ControlFlow::Break(too_large("functions as arguments within each other", LAMBDAS_MAX));
+            }
+        }
         if let ast::Expr::InList { list, .. } = expression {
             self.computed += list.iter().filter(|item| !is_literal(item)).count();
             if self.computed > COMPUTED_ITEMS_MAX {
@@ -266,6 +278,13 @@ impl StatementLimits {
             }
         }
         ControlFlow::Continue(())
+    }
+
+    /// Leaves an expression.
+    pub(crate) fn end_expression(&mut self, expression: &ast::Expr) {
+        if matches!(expression, ast::Expr::Lambda(_)) {
+            self.lambdas = self.lambdas.saturating_sub(1);
+        }
     }
 
     /// Enters a query, whose common table expressions come before its relations.

@@ -164,6 +164,11 @@ impl Visitor for Check<'_> {
         self.limits.expression(expression)
     }
 
+    fn post_visit_expr(&mut self, expression: &ast::Expr) -> ControlFlow<Error> {
+        self.limits.end_expression(expression);
+        ControlFlow::Continue(())
+    }
+
     fn pre_visit_query(&mut self, query: &ast::Query) -> ControlFlow<Error> {
         refuse_change_behind_with(query)?;
         self.limits.begin_query(query);

@@ -9,11 +9,11 @@
 //! | `generate_subscripts(x, 1)` | `unnest(generate_series(1, cardinality(x)))` |
 
 use datafusion::sql::sqlparser::ast::{Expr, FunctionArg, FunctionArgExpr, FunctionArguments, ObjectNamePart};
-use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 
 use super::oid_of_class;
 use super::rewrite::literal;
+use crate::dialect::BoundedDialect;
 
 pub(super) const VIEW_DEFINITION: &str = "pg_get_viewdef";
 
@@ -30,7 +30,8 @@ fn parts(expr: &Expr) -> Option<(String, Vec<&Expr>)> {
 }
 
 fn parse_expr(text: &str) -> Option<Expr> {
-    let parser = Parser::new(&PostgreSqlDialect {}).with_recursion_limit(super::rewrite::DEPTH_MAX).try_with_sql(text);
+    let dialect = BoundedDialect::of_postgres(text);
+    let parser = Parser::new(&dialect).with_recursion_limit(super::rewrite::DEPTH_MAX).try_with_sql(text);
     parser.and_then(|mut parser| parser.parse_expr()).ok()
 }
 

@@ -7,9 +7,9 @@
 //! | `FROM generate_series(1, 3) AS i` | `FROM (SELECT value AS i FROM generate_series(1, 3)) AS i`: its alias names its column, too |
 
 use datafusion::sql::sqlparser::ast::{Ident, ObjectNamePart, TableAlias, TableFactor};
-use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 
+use crate::dialect::BoundedDialect;
 use crate::statements::reserved_words;
 
 /// Functions that return rows; the others return one value.
@@ -49,7 +49,8 @@ pub(super) fn as_query(factor: &TableFactor) -> Option<TableFactor> {
 }
 
 fn parse_table(text: &str) -> Option<TableFactor> {
-    let parser = Parser::new(&PostgreSqlDialect {}).with_recursion_limit(DEPTH_MAX);
+    let dialect = BoundedDialect::of_postgres(text);
+    let parser = Parser::new(&dialect).with_recursion_limit(DEPTH_MAX);
     parser.try_with_sql(text).and_then(|mut parser| parser.parse_table_factor()).ok()
 }
 

@@ -42,6 +42,7 @@ use datafusion::sql::sqlparser::tokenizer::Tokenizer;
 
 use super::without_rows::{list_of, typed_null, without_rows};
 use super::{calls, from_functions, is_in_catalogue, oid_of_class, type_functions, types, wildcards};
+use crate::dialect::BoundedDialect;
 use crate::limits::TokenLimits;
 use crate::walk::{visit, visit_mut};
 
@@ -75,7 +76,8 @@ pub(crate) fn rewritten<'a>(text: &'a str, user: Option<&str>) -> Cow<'a, str> {
     if text.len() > TEXT_BYTES_MAX || !is_marked(&text.to_ascii_lowercase()) || !is_shallow(text) {
         return Cow::Borrowed(text);
     }
-    let parser = Parser::new(&PostgreSqlDialect {}).with_recursion_limit(DEPTH_MAX).try_with_sql(text);
+    let dialect = BoundedDialect::of_postgres(text);
+    let parser = Parser::new(&dialect).with_recursion_limit(DEPTH_MAX).try_with_sql(text);
     let Ok(Ok([statement])) = parser.map(|mut parser| parser.parse_statements()).map(|parsed| {
         parsed.map(<[Statement; 1]>::try_from).map(|one| {
             one.unwrap_or_else(|many| {
@@ -529,6 +531,17 @@ fn call(name: &str, arguments: Vec<Expr>) -> Expr {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Each `case (` that isn't one is read as a call, too, and each argument as one with a name.
+    #[test]
+    fn nested_errors_and_calls_are_given_up() {
+        for text in [
+            format!("select pg_catalog.version(), sum({}1 1", "case (".repeat(45)),
+            format!("select pg_catalog.version(), {}1{}", "abs(".repeat(60), ")".repeat(60)),
+        ] {
+            assert!(matches!(rewritten(&text, None), Cow::Borrowed(_)), "{text}");
+        }
+    }
 
     #[test]
     fn forms_of_postgresql_become_known_ones() {

@@ -2,10 +2,10 @@
 //! functions are known by name here.
 
 use datafusion::sql::sqlparser::ast::{Join, JoinConstraint, JoinOperator, SetExpr, TableFactor};
-use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 
 use super::rewrite::parts;
+use crate::dialect::BoundedDialect;
 
 /// Columns that name functions of types.
 const FUNCTIONS: [&str; 4] = ["typinput", "typoutput", "typreceive", "typsend"];
@@ -48,5 +48,6 @@ fn names(join: &Join) -> Option<TableFactor> {
     let called = alias.as_ref().map_or("pg_proc".to_owned(), |alias| alias.name.to_string());
     let text =
         format!("(SELECT DISTINCT {function} AS oid, {function} AS proname FROM pg_catalog.pg_type) AS {called}");
-    Parser::new(&PostgreSqlDialect {}).try_with_sql(&text).and_then(|mut parser| parser.parse_table_factor()).ok()
+    let dialect = BoundedDialect::of_postgres(&text);
+    Parser::new(&dialect).try_with_sql(&text).and_then(|mut parser| parser.parse_table_factor()).ok()
 }
