@@ -79,6 +79,18 @@ fn any_numbers(bytes: &mut Bytes<'_>) -> Vec<i64> {
 mod tests {
     use splay_mutate::{Random, Run};
 
+    /// pco made room for the 33 million values that four bytes announce.
+    #[test]
+    fn a_long_dictionary_is_refused() {
+        let mut tables = Vec::new();
+        pco::wrapped::FileCompressor::default().write_header(&mut tables).unwrap();
+        tables.extend([0xf4, 0xff, 0xff, 0x1f, 0, 0]);
+        for kind in [super::PageContent::Whole, super::PageContent::Float] {
+            let refusal = super::DecoderTables::read(kind, &tables).err().unwrap_or_default();
+            assert_eq!(refusal, "a dictionary of 33554431 values in 6 bytes");
+        }
+    }
+
     #[test]
     fn any_bytes_are_refused_or_are_numbers() {
         let mut random = Random::new(3);

@@ -74,6 +74,7 @@ impl DecoderTables {
             return Ok(DecoderTables::Empty);
         }
         let (codec, rest) = FileDecompressor::new(bytes).map_err(|error| error.to_string())?;
+        refuse_long_dictionary(rest)?;
         let words = |error: pco::errors::PcoError| error.to_string();
         let tables = match kind {
             PageContent::Float => DecoderTables::Float(codec.chunk_decompressor(rest).map_err(words)?.0),
@@ -117,6 +118,20 @@ impl DecoderTables {
             }
         })
     }
+}
+
+/// Refuses tables that announce more values in their dictionary than they have bytes for: pco makes room for all of them, up to 256 MiB, before it
+/// reads one. Tables begin with the mode, four bits of which 4 means a dictionary, and its length in 25 bits (pco's wire format, version 4); its
+/// values are whole.
+fn refuse_long_dictionary(tables: &[u8]) -> Result<(), String> {
+    let mut first = [0; 4];
+    first.iter_mut().zip(tables).for_each(|(to, from)| *to = *from);
+    let first = u32::from_le_bytes(first);
+    let values = (first >> 4 & ((1 << 25) - 1)) as usize;
+    if first & 0xf == 4 && values * size_of::<i64>() > tables.len() {
+        return Err(format!("a dictionary of {values} values in {} bytes", tables.len()));
+    }
+    Ok(())
 }
 
 fn decode_as<T: Number>(
