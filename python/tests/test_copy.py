@@ -101,6 +101,13 @@ def test_an_empty_text_is_no_null_in_csv(market: splay.Database, tmp_path: pathl
     assert market.sql(f"select empty, missing, cut from '{tmp_path / 'out.csv'}' order by n").fetchall() == [("", None, "a,b"), ("x", "", None)]
 
 
+def test_a_file_without_rows_has_none(market: splay.Database, tmp_path: pathlib.Path) -> None:
+    for name, text in (("empty.csv", ""), ("blank.csv", "\n\n"), ("empty.ndjson", ""), ("header.csv", "time,size\n")):
+        (tmp_path / name).write_text(text)
+        for columns in ("", "(time, size)"):
+            assert market.sql(f"copy trade {columns} from '{tmp_path / name}'").to_arrow()["rows"][0].as_py() == 0
+
+
 def test_columns_go_by_name(market: splay.Database, tmp_path: pathlib.Path) -> None:
     file = tmp_path / "turned.parquet"
     polars.DataFrame({"size": [7, 8], "time": ["2024-03-04T10:00:00Z", "2024-03-04T10:00:01Z"], "sym": ["X", "Y"]}).write_parquet(file)
@@ -118,6 +125,8 @@ def test_what_is_wrong_is_named_and_changes_nothing(market: splay.Database, tmp_
     (tmp_path / "bad.csv").write_text("time,size\n2024-03-04T10:00:00Z,1\n2024-03-04T10:00:01Z,much\n")
     (tmp_path / "late.csv").write_text("time,size\n2024-03-04T10:00:00Z,1\n,2\n")
     (tmp_path / "named.csv").write_text("time,size,noted\n2024-03-04T10:00:00Z,1,x\n")
+    (tmp_path / "each_1.csv").write_text("time,size,price\n2024-03-04T10:00:00Z,1,1.5\n")
+    (tmp_path / "each_2.csv").write_text("time,size\n2024-03-04T10:00:00Z,1\n")
     polars.DataFrame({"time": ["2024-03-04T10:00:00Z"], "note": [1.50]}).write_parquet(tmp_path / "typed.parquet")
     for statement, part in [
         (f"copy trade from '{tmp_path / 'none.csv'}'", "none.csv"),
@@ -125,6 +134,7 @@ def test_what_is_wrong_is_named_and_changes_nothing(market: splay.Database, tmp_
         (f"copy trade from '{tmp_path / 'other.csv'}'", "nonsense"),
         (f"copy trade from '{tmp_path / 'bad.csv'}'", "size"),
         (f"copy trade from '{tmp_path / 'late.csv'}'", "time"),
+        (f"copy trade (time, size, price) from '{tmp_path / 'each*.csv'}'", "each_2.csv.*its header lacks price"),
         (f"copy trade (time, size, note) from '{tmp_path / 'named.csv'}'", "(?s)No field named note.*Did you mean.*noted"),
         (f"copy nowhere from '{tmp_path / 'bad.csv'}'", "nowhere"),
         (f"copy trade to '{tmp_path / 'out.csv'}'", "to_parquet"),

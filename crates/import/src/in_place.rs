@@ -14,7 +14,7 @@ use arrow::datatypes::{Field, Schema, SchemaRef};
 use parquet::arrow::arrow_reader::ArrowReaderMetadata;
 use parquet::arrow::arrow_reader::statistics::StatisticsConverter;
 use splay_ipc::FileReader;
-use splay_store::{FileError, FileSlice, FileState, FilesInPlace, GroupStatistics, OpenFiles, TableSpec};
+use splay_store::{FileError, FileSlice, FileState, FileTarget, FilesInPlace, GroupStatistics, OpenFiles, TableSpec};
 
 use crate::binary::{batches, natural_columns};
 use crate::columnar;
@@ -45,7 +45,7 @@ impl OpenFiles for FileOpener {
         &self,
         pattern: &str,
         threads: usize,
-        target: Option<&TableSpec>,
+        target: Option<FileTarget<'_>>,
     ) -> std::result::Result<Arc<dyn FilesInPlace>, FileError> {
         let settings = ImportSettings { threads, ..ImportSettings::default() };
         Ok(Arc::new(OpenedFiles::open(expand(&[pattern.to_owned()])?, &settings, target)?))
@@ -86,13 +86,16 @@ impl From<Error> for EarlyEnd {
 
 impl OpenedFiles {
     /// Looks at files. Of `settings`, format, delimiter, lines before the header, header, types, texts of null, time zone and threads count.
-    /// Columns of text files that the table `target` has are read as values of its types.
     ///
     /// # Errors
-    /// [`Error::Setting`] for no file at all, [`Error::Misfit`] for a file that has other columns than the first, or no names and another number
-    /// of columns than `target`, and
+    /// [`Error::Setting`] for no file at all, [`Error::Misfit`] for a file that has other columns than the first, or not those of
+    /// `target`, and
     /// [`Error::Damaged`] or [`Error::Unsupported`] for one that can't be read.
-    pub fn open(files: Vec<InputFile>, settings: &ImportSettings, target: Option<&TableSpec>) -> Result<OpenedFiles> {
+    pub fn open(
+        files: Vec<InputFile>,
+        settings: &ImportSettings,
+        target: Option<FileTarget<'_>>,
+    ) -> Result<OpenedFiles> {
         let Some(first) = files.first() else {
             return Err(Error::Setting { setting: "files", reason: "there is no file to read".to_owned() });
         };

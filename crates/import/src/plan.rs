@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use splay_store::{ColumnSpec, ColumnType, DATE_COLUMN, DayStart, Reference, TableSpec};
+use splay_store::{ColumnSpec, ColumnType, DATE_COLUMN, DayStart, FileTarget, Reference, TableSpec};
 
 use crate::binary::natural_columns;
 use crate::column_names::{SYMBOL_NAMES, TIME_NAMES, is_clock_name, is_date_name, same_name};
@@ -227,38 +227,54 @@ impl Import {
     }
 }
 
-/// The columns of text files and how they are read; none of them is the time. Those that `target` has, by name, or by position in files without
-/// names, are of its types.
+/// The columns of text files and how they are read; none of them is the time.
 pub(crate) fn text_columns(
     files: &[InputFile],
     kind: DetectedFormat,
     settings: &ImportSettings,
-    target: Option<&TableSpec>,
+    target: Option<FileTarget<'_>>,
 ) -> Result<(TableSpec, TextFileFormat)> {
     let time_zone = time_zone(settings, None);
     let zone = zone(&time_zone)?;
-    let (mut format, _) = text_format(files, kind, settings, target, &mut Vec::new())?;
-    if let Some(target) = target {
-        let (own, wanted) = (format.rules.len(), target.shown_columns().len());
-        if !format.header && own != wanted {
-            let file = files.first().map(|first| first.name.clone()).unwrap_or_default();
-            let reason = format!("its rows have {own} values and no names, and go into {wanted} columns");
-            return Err(Error::Misfit { file, table: target.name.clone(), reason });
-        }
-        if format.json {
-            add_later(&mut format.rules, target.shown_columns());
-        }
-        join_levels(&mut format, &target.columns)?;
-        fit_rules(&mut format.rules, target, &zone);
+    let (mut format, _) = text_format(files, kind, settings, target.map(|target| target.table), &mut Vec::new())?;
+    if let Some(target) = &target {
+        read_for(&mut format, target, files, &zone)?;
     }
     for (name, column_type) in &settings.types {
         let plan = plan_named(&mut format.rules, name).ok_or_else(|| no_column("types", name))?;
         retype(plan, column_type, &zone, settings.recipe.is_none());
     }
     format.add_nulls(&settings.null_texts);
-    let table = target.map_or("files", |target| &target.name);
+    let table = target.map_or("files", |target| &target.table.name);
     let spec = TableSpec::new(table, column_specs(&format), "", None).with_time_zone(time_zone);
     Ok((spec, format))
+}
+
+/// Has values be read for the columns of a table.
+fn read_for(
+    format: &mut TextFileFormat,
+    FileTarget { table, is_listed }: &FileTarget<'_>,
+    files: &[InputFile],
+    zone: &LocalZone,
+) -> Result<()> {
+    // Later objects may have fields that the first ones lack. A file without a line has no columns of its own.
+    if format.json || format.rules.is_empty() {
+        add_later(&mut format.rules, table.shown_columns());
+    }
+    let (own, wanted) = (format.rules.len(), table.shown_columns().len());
+    if !format.header && own != wanted {
+        let file = files.first().map(|first| first.name.clone()).unwrap_or_default();
+        let reason = format!("rows have {own} values and no names, and go into {wanted} columns");
+        return Err(Error::Misfit { file, table: table.name.clone(), reason });
+    }
+    join_levels(format, &table.columns)?;
+    let others = fit_rules(&mut format.rules, table, zone);
+    if *is_listed && !format.json {
+        let is_listed = |plan: &ColumnPlan| !others.contains(&plan.name);
+        let listed = format.rules.iter_mut().filter(|rule| rule.plan.as_ref().is_some_and(is_listed));
+        listed.for_each(|rule| rule.optional = false);
+    }
+    Ok(())
 }
 
 fn zone(time_zone: &str) -> Result<LocalZone> {

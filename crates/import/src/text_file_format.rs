@@ -192,7 +192,7 @@ impl TextFileFormat {
             .filter_map(|r| self.rules[r].names.first().map(String::as_str))
             .collect();
         if !missing.is_empty() {
-            return Err(misfit(format!("its header lacks {}, which the recipe names", listed(&missing))));
+            return Err(misfit(format!("its header lacks {}", listed(&missing))));
         }
         Ok((header.to_vec(), chosen))
     }

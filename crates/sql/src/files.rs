@@ -31,7 +31,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::stream::RecordBatchReceiverStreamBuilder;
 use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
 use splay_functions::walk::Walk;
-use splay_store::{FileError, FileSlice, FilesInPlace, GroupStatistics, OpenFiles, TableSpec, one_nan};
+use splay_store::{FileError, FileSlice, FileTarget, FilesInPlace, GroupStatistics, OpenFiles, TableSpec, one_nan};
 
 /// Most batches that wait between the thread that reads a file and the operators.
 const BATCHES_WAITING: usize = 2;
@@ -60,7 +60,8 @@ pub(crate) fn is_path(name: &str) -> bool {
 #[derive(Debug)]
 pub(crate) struct TypedFiles {
     pub(crate) opener: Arc<dyn OpenFiles>,
-    pub(crate) target: TableSpec,
+    pub(crate) table: TableSpec,
+    pub(crate) is_listed: bool,
 }
 
 impl OpenFiles for TypedFiles {
@@ -68,9 +69,10 @@ impl OpenFiles for TypedFiles {
         &self,
         pattern: &str,
         threads: usize,
-        _: Option<&TableSpec>,
+        _: Option<FileTarget<'_>>,
     ) -> std::result::Result<Arc<dyn FilesInPlace>, FileError> {
-        self.opener.open(pattern, threads, Some(&self.target))
+        let target = FileTarget { table: &self.table, is_listed: self.is_listed };
+        self.opener.open(pattern, threads, Some(target))
     }
 }
 

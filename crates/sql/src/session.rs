@@ -219,10 +219,10 @@ impl Session {
         })
     }
 
-    /// This session, with files in the types of a table that their rows go into.
-    pub(crate) fn reading_for(&self, target: TableSpec) -> Result<Session> {
+    /// This session, with files in the types of a table that their rows go into. `is_listed`: its columns are those of a list.
+    pub(crate) fn reading_for(&self, table: TableSpec, is_listed: bool) -> Result<Session> {
         let typed = |opener: &Arc<dyn OpenFiles>| {
-            Arc::new(TypedFiles { opener: Arc::clone(opener), target: target.clone() }) as Arc<dyn OpenFiles>
+            Arc::new(TypedFiles { opener: Arc::clone(opener), table: table.clone(), is_listed }) as Arc<dyn OpenFiles>
         };
         let files = self.settings.files.as_ref().map(typed);
         let settings = SessionSettings { files, result_cache_bytes: 0, ..self.settings.clone() };

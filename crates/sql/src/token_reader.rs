@@ -53,16 +53,37 @@ impl TokenReader<'_> {
 
     /// Reads the items between a bracket, which is next, and the one that closes it, separated by commas; none for `()`.
     pub(crate) fn items(&mut self) -> Result<Vec<String>> {
+        self.items_by(|inner| inner.until(&[]))
+    }
+
+    fn items_by(&mut self, read: impl Fn(&mut TokenReader<'_>) -> String) -> Result<Vec<String>> {
         let (begin, mut items) = (self.at, Vec::new());
         self.within_brackets()?;
         let end = self.at - 1;
         let mut inner = TokenReader { tokens: &self.tokens[..end], at: begin };
         inner.step_over_bracket();
         while inner.peek().is_some() {
-            items.push(inner.until(&[]));
+            items.push(read(&mut inner));
             inner.step();
         }
         Ok(items)
+    }
+
+    /// As [`TokenReader::items`], of values as [`TokenReader::value`] reads them.
+    pub(crate) fn values(&mut self) -> Result<Vec<String>> {
+        self.items_by(|inner| inner.value(&[]))
+    }
+
+    /// Reads a value up to a comma or one of some words; `NULL` for `DEFAULT`, which no column has another one of.
+    pub(crate) fn value(&mut self, ends: &[&str]) -> String {
+        let begin = self.at;
+        if self.take(&["default"])
+            && self.peek().is_none_or(|token| *token == Token::Comma || ends.iter().any(|word| is_word(token, word)))
+        {
+            return "NULL".to_owned();
+        }
+        self.at = begin;
+        self.until(ends)
     }
 
     fn step_over_bracket(&mut self) {

@@ -17,10 +17,18 @@ use crate::schema::TableSpec;
 /// What is wrong with a file, in words for the user.
 pub type FileError = Box<dyn Error + Send + Sync>;
 
+/// What the values of files are read for.
+#[derive(Debug, Clone, Copy)]
+pub struct FileTarget<'a> {
+    /// A table: columns of text files that it has are read as values of its types, those of files without names in its order.
+    pub table: &'a TableSpec,
+    /// Whether each text file with names must have all of its columns.
+    pub is_listed: bool,
+}
+
 /// Opens files for statements.
 pub trait OpenFiles: Debug + Send + Sync {
-    /// The files of a path, or of a pattern of paths. `threads` parse text. Where text files have columns of the table `target`, their values
-    /// are read as ones of its types; without names they have its columns in order.
+    /// The files of a path, or of a pattern of paths. `threads` parse text.
     ///
     /// # Errors
     /// For no such file, and for files that can't be read or have other columns than the first.
@@ -28,7 +36,7 @@ pub trait OpenFiles: Debug + Send + Sync {
         &self,
         pattern: &str,
         threads: usize,
-        target: Option<&TableSpec>,
+        target: Option<FileTarget<'_>>,
     ) -> Result<Arc<dyn FilesInPlace>, FileError>;
 }
 

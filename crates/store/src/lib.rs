@@ -114,7 +114,7 @@ pub use dates::{Dates, start_of_date};
 pub use delta::PublishReport;
 pub use encryption::EncryptionSettings;
 pub use error::{Error, Result};
-pub use files_in_place::{FileError, FileSlice, FileState, FilesInPlace, GroupStatistics, OpenFiles};
+pub use files_in_place::{FileError, FileSlice, FileState, FileTarget, FilesInPlace, GroupStatistics, OpenFiles};
 pub use floats::{canonical, in_form, one_nan};
 pub use index::{BLOCK_ROWS, ColumnSummaries, SegmentIndex, Summary, ValueKind, sortable};
 pub use load::{Load, LoadOptions, LoadReport, ObserveRows, OnConflict, Removal, Replace, ResolveConflicts};

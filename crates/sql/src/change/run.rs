@@ -56,7 +56,7 @@ pub(super) fn run(
         Statement::CopyFrom { table, columns, path } => {
             let spec = table_to_change(database, &table)?.snapshot()?.spec().clone();
             let file = format!("'{}'", path.replace('\'', "''"));
-            let session = &session.reading_for(copied_columns(&spec, columns.as_deref())?)?;
+            let session = &session.reading_for(copied_columns(&spec, columns.as_deref())?, columns.is_some())?;
             let select = |columns: &[String]| {
                 let names: Vec<String> = columns.iter().map(|column| quoted(column)).collect();
                 format!("SELECT {} FROM {file}", names.join(", "))

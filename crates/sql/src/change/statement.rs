@@ -249,10 +249,11 @@ impl Statement {
 
 /// Puts `NULL` in the place of `DEFAULT` in the rows of an `INSERT … VALUES`: columns have no other default.
 fn put_defaults(tokens: &mut [Token]) {
+    // Before a sub-query's: behind the table and its columns, within no other bracket than those of the rows themselves.
     let mut depth = 0;
-    let values = tokens.iter().position(|token| {
+    let values = tokens.iter().enumerate().position(|(at, token)| {
         depth += nesting(token);
-        depth == 0 && is_word(token, "values")
+        is_word(token, "values") && open_brackets_before(tokens, at) == depth
     });
     let Some(values) = values.filter(|_| is_word(&tokens[solid(tokens, 0)], "insert")) else { return };
     let mut at = solid(tokens, values + 1);
@@ -271,6 +272,12 @@ fn put_defaults(tokens: &mut [Token]) {
     }
 }
 
+/// How many brackets open directly before a token.
+fn open_brackets_before(tokens: &[Token], at: usize) -> i32 {
+    let before = tokens[..at].iter().rev().filter(|token| !matches!(token, Token::Whitespace(_)));
+    before.take_while(|token| **token == Token::LParen).map(nesting).sum()
+}
+
 /// How much deeper in brackets what follows a token is.
 fn nesting(token: &Token) -> i32 {
     match token {
@@ -278,11 +285,6 @@ fn nesting(token: &Token) -> i32 {
         Token::RParen | Token::RBracket | Token::RBrace => -1,
         _ => 0,
     }
-}
-
-/// The value of an assignment, which may be `DEFAULT`.
-fn or_default(value: String) -> String {
-    if value.trim().eq_ignore_ascii_case("default") { "NULL".to_owned() } else { value }
 }
 
 /// The message for a statement that begins as a change and isn't one: its words, and what the first word may be followed by.
@@ -367,7 +369,7 @@ fn assignments(words: &mut TokenReader<'_>) -> Result<Vec<(String, String)>> {
         } else {
             let column = words.name("a column")?;
             words.expect(&Token::Eq, "= behind the column")?;
-            set.push((column, or_default(words.until(&["where", "from"]))));
+            set.push((column, words.value(&["where", "from"])));
         }
         if let Some((column, _)) = set.iter().find(|(_, value)| value.is_empty()) {
             return fault(format!("SET: {column} has no value"));
@@ -385,7 +387,7 @@ fn row_assignment(words: &mut TokenReader<'_>) -> Result<Vec<(String, String)>> 
     let columns = words.names()?;
     words.expect(&Token::Eq, "= behind the columns")?;
     words.take(&["row"]);
-    let values = if words.peek_bracket() { words.items()? } else { Vec::new() };
+    let values = if words.peek_bracket() { words.values()? } else { Vec::new() };
     let first = values.first().and_then(|value| value.split_ascii_whitespace().next()).unwrap_or_default();
     if values.is_empty() || ["select", "with", "values"].iter().any(|word| first.eq_ignore_ascii_case(word)) {
         return fault("SET (column, …) = takes as many values in brackets; write a query for each column");
@@ -393,7 +395,7 @@ fn row_assignment(words: &mut TokenReader<'_>) -> Result<Vec<(String, String)>> 
     if values.len() != columns.len() {
         return fault(format!("SET: {} columns and {} values", columns.len(), values.len()));
     }
-    Ok(columns.into_iter().zip(values.into_iter().map(or_default)).collect())
+    Ok(columns.into_iter().zip(values).collect())
 }
 
 fn create(words: &mut TokenReader<'_>) -> Result<Statement> {
