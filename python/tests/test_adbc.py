@@ -155,6 +155,14 @@ def test_statements_that_change_something(connection) -> None:
         cursor.fetchall()
         cursor.executemany("insert into note values ($1, $2, $3)", [("2024-03-01 10:02", "A", 3), ("2024-03-01 10:03", "C", 4)])
         assert cursor.rowcount in (2, -1)
+        # No rows of values change nothing, whatever was bound before.
+        no_rows = pa.table({"1": pa.array([], pa.string()), "2": pa.array([], pa.string()), "3": pa.array([], pa.int64())})
+        cursor.executemany("insert into note values ($1, $2, $3)", no_rows)
+        wide = pa.table({str(number): ["x" * 1000] * 20 for number in range(1, 42)})
+        items = ", ".join(f"'{number}' = ${number}" for number in range(1, 42))
+        cursor.executemany(f"delete from note where {items.replace(', ', ' and ')}", wide)
+        with pytest.raises(adbc_driver_manager.Error, match="more than 65,536 rows"):
+            cursor.executemany("delete from note where n = $1", pa.table({"1": pa.nulls(70_000, pa.int64())}))
         cursor.execute("update note set n = n + 10 where sym = 'A' returning sym, n")
         assert sorted(cursor.fetchall()) == [("A", 11), ("A", 13)]
         cursor.execute("select sym, n from note order by time")

@@ -452,10 +452,11 @@ impl FlightSqlService for FlightFront {
     ) -> Result<Response<Rows>, Status> {
         let caller = self.caller(request.metadata(), Role::Read).await?;
         let (name, text) = cancellation::statement(&ticket.statement_handle)?;
+        let as_texts = texts::are_wanted(request.metadata());
         if ingest_of(&self.shared, &caller, text)?.is_some() {
             self.spent.spend(&name)?;
         }
-        self.run(&caller, name, text, Parameters::None, texts::are_wanted(request.metadata())).await
+        self.run(&caller, name, text, Parameters::None, as_texts).await
     }
 
     async fn do_get_prepared_statement(
@@ -660,10 +661,10 @@ impl FlightSqlService for FlightFront {
         let values = tokio::time::timeout(self.shared.limits.body(), put::rows_of_values(decoder)).await;
         let too_slow = |_| Problem::new(Code::TooSlow, "the values didn't come in time");
         let batches = values.map_err(too_slow)??;
-        if batches.is_empty() {
+        let Some(batches) = batches else {
             // They came before, or there are none.
             return Ok(self.update(&caller, &prepared.text, parameters(&prepared, 0)?).await?);
-        }
+        };
         let mut changed = 0;
         for batch in batches {
             let rows = batch.num_rows();

@@ -10,6 +10,7 @@ use arrow::array::RecordBatch;
 use bytes::Bytes;
 use lru::LruCache;
 
+use super::put;
 use crate::problem::{Code, Outcome, Problem};
 
 /// Bytes that prepared statements and their values may take together.
@@ -28,7 +29,7 @@ pub(super) struct FlightStatement {
 impl FlightStatement {
     fn bytes(&self) -> usize {
         let names: usize = self.parameters.iter().map(|name| name.len() + 24).sum();
-        256 + self.text.len() + names + self.bound.as_ref().map_or(0, RecordBatch::get_array_memory_size)
+        256 + self.text.len() + names + self.bound.as_ref().map_or(0, put::bytes_of)
     }
 }
 

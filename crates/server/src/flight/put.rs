@@ -20,8 +20,9 @@ use crate::ingest::{AckClass, Append, Producer};
 use crate::ipc;
 use crate::problem::{Code, Outcome, Problem};
 
-/// Bytes that the values of one call may take.
+/// Bytes and rows that the values of one call may have.
 const VALUES_BYTES_MAX: usize = 16 << 20;
+const VALUES_ROWS_MAX: usize = 1 << 16;
 
 /// The metadata of a batch.
 #[derive(Debug, Default, Deserialize)]
@@ -240,18 +241,26 @@ pub(super) async fn values(mut batches: FlightDataDecoder) -> Outcome<Option<Rec
     Ok(one)
 }
 
-/// Rows of values for a statement that changes something, which runs for each of them.
-pub(super) async fn rows_of_values(mut batches: FlightDataDecoder) -> Outcome<Vec<RecordBatch>> {
-    let (mut rows, mut bytes) = (Vec::new(), 0);
-    while let Some((batch, _)) = next_batch(&mut batches).await? {
-        bytes += batch.get_array_memory_size();
-        if bytes > VALUES_BYTES_MAX {
-            let text = "the values take more than 16 MiB; bulk ingestion takes rows of any number";
+/// Rows of values for a statement that changes something, which runs for each of them; `None` if the stream brings no values at all.
+pub(super) async fn rows_of_values(mut batches: FlightDataDecoder) -> Outcome<Option<Vec<RecordBatch>>> {
+    let (mut are_given, mut rows, mut bytes, mut count) = (false, Vec::new(), 0usize, 0);
+    while let Some(decoded) = ipc::guarded(batches.next()).await? {
+        let payload = decoded.map_err(decode_problem)?.payload;
+        are_given |= !matches!(payload, DecodedPayload::None);
+        let DecodedPayload::RecordBatch(batch) = payload else { continue };
+        bytes = bytes.saturating_add(bytes_of(&batch));
+        count += batch.num_rows();
+        if bytes > VALUES_BYTES_MAX || count > VALUES_ROWS_MAX {
+            let text = "the values take more than 16 MiB, or are more than 65,536 rows; bulk ingestion takes rows of any number";
             return Err(Problem::new(Code::TooLarge, text));
         }
-        if batch.num_rows() > 0 {
-            rows.push(batch);
-        }
+        rows.push(batch);
     }
-    Ok(rows)
+    Ok(are_given.then_some(rows))
+}
+
+/// Bytes of values. Columns of a message share its buffer, which isn't counted for each of them.
+pub(super) fn bytes_of(values: &RecordBatch) -> usize {
+    let bytes = values.columns().iter().map(|column| column.to_data().get_slice_memory_size().unwrap_or(usize::MAX));
+    bytes.fold(0, usize::saturating_add)
 }

@@ -110,11 +110,12 @@ impl SpentTickets {
             ));
         }
         let mut spent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match spent.put(name.clone(), ()) {
+        // A copy: the ticket's bytes have the statement, too.
+        match spent.put(Bytes::copy_from_slice(name), ()) {
             None => Ok(()),
             Some(()) => Err(Problem::new(
                 Code::Request,
-                "the statement of this ticket has run: a ticket of one that changes something counts once",
+                "this ticket was fetched before, and one of a statement that changes something counts once: send the statement again",
             )),
         }
     }
