@@ -82,7 +82,7 @@ def main() -> None:
             theirs = sorted((tuple(row) for row in con.execute(statement).fetchall()), key=repr)
             assert ours == [tuple(int(cell) if isinstance(cell, int) else cell for cell in row) for row in theirs], name
             mine = best(lambda s=statement: db.sql(s).to_arrow(), arguments.repeats)
-            other = best(lambda s=statement: con.execute(s).to_arrow_table(), arguments.repeats)
+            other = best(lambda s=statement: con.sql(s).to_arrow_table(), arguments.repeats)
             ratios.append(other / mine)
             print(f"{name:30} splay {mine:8.3f} ms   duckdb {other:8.3f} ms   {other / mine:6.1f} times")
         print(f"geometric mean {statistics.geometric_mean(ratios):.1f} times")

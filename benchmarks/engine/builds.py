@@ -29,6 +29,7 @@ SHARE_SECONDS = 0.05
 """How long one side of a pair asks a statement, at most once beyond it."""
 REPEATS_MAX = 50
 KINDS = ("known", "never seen")
+QUOTED = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/", re.DOTALL)
 ALIAS = re.compile(r"\bAS ([A-Za-z_]\w*)\b", re.IGNORECASE)
 TYPES = {"bigint", "date", "double", "int", "integer", "text", "time", "timestamp", "varchar"}
 """Words that follow ``AS`` in a cast."""
@@ -37,12 +38,20 @@ TYPES = {"bigint", "date", "double", "int", "integer", "text", "time", "timestam
 def renamed(text: str, columns: set[str], mark: str) -> str:
     """The statement with its own aliases renamed: the same question as a text that was never seen.
 
-    An alias that has a function's name, or a list of columns behind it, stays.
+    Names don't depend on case. What stands in quotes or comments stays, as does an alias that has a function's name, or a list of columns
+    behind it.
     """
-    for alias in {found for found in ALIAS.findall(text) if found.lower() not in columns | TYPES}:
-        if not re.search(rf"\b{alias}\s*\(", text):
-            text = re.sub(rf"\b{alias}\b", f"{alias}_{mark}", text)
-    return text
+    bare = QUOTED.sub(" ", text)
+    found = {alias.lower() for alias in ALIAS.findall(bare)} - columns - TYPES
+    aliases = [alias for alias in found if not re.search(rf"\b{alias}\s*\(", bare, re.IGNORECASE)]
+    if not aliases:
+        return text
+    name = re.compile(rf"\b({'|'.join(sorted(aliases))})\b", re.IGNORECASE)
+    pieces, start = [], 0
+    for quoted in QUOTED.finditer(text):
+        pieces += [name.sub(rf"\1_{mark}", text[start : quoted.start()]), quoted[0]]
+        start = quoted.end()
+    return "".join([*pieces, name.sub(rf"\1_{mark}", text[start:])])
 
 
 class Build:

@@ -36,20 +36,22 @@ class Times:
 
 @dataclass
 class Result:
-    """What came of a statement. ``problem`` says why it has no times."""
+    """What came of a statement. ``problem`` says why it has no times, ``note`` what else is to be known."""
 
     statement: Statement
     rows: int | None = None
     plan: str = ""
     reason: str = ""
     problem: str = ""
+    note: str = ""
+    rival_plan: str = ""
     differs: bool = False
     times: dict[str, Times] = field(default_factory=dict)
 
-    @property
-    def ratio(self) -> float | None:
-        """DuckDB's time over SplayDB's."""
-        return self.times["DuckDB"].median / self.times["SplayDB"].median if self.times else None
+    def ratio(self, ours: str) -> float | None:
+        """DuckDB's time, as a text or prepared, whichever is less, over one of SplayDB's."""
+        rival = [self.times[name].median for name in ("DuckDB", "prepared") if name in self.times]
+        return min(rival) / self.times[ours].median if rival and ours in self.times else None
 
 
 def positional(table: pa.Table) -> pa.Table:
@@ -130,8 +132,22 @@ class Asker:
         self.marks += 1
         return self.ours(renamed(text, self.columns, str(self.marks)))
 
+    def varies(self, result: Result, expected: pa.Table) -> bool:
+        """Whether the statement can be asked with other names, and gives the same then."""
+        text = result.statement.text
+        if renamed(text, self.columns, "0") == text:
+            return False
+        try:
+            check(expected, self.unseen(text))
+        except Exception as error:  # noqa: BLE001
+            result.note = f"Not asked as a text never seen: with other names for what it computes it fails: {message(error)}"
+            return False
+        return True
+
     def result(self, statement: Statement) -> Result:
-        result = Result(statement)
+        result = Result(statement, problem=statement.refusal)
+        if result.problem:
+            return result
         try:
             found = self.ours(statement.text)
             result.rows = found.num_rows
@@ -141,6 +157,7 @@ class Asker:
             return result
         try:
             check(self.copy.ask(statement.duckdb), found)
+            result.rival_plan = self.copy.plan(statement.duckdb)
         except Different as difference:
             result.problem, result.differs = f"answers differ: {difference}", True
             return result
@@ -148,8 +165,13 @@ class Asker:
             result.problem = f"DuckDB: {message(error)}"
             return result
         calls = {"SplayDB": lambda: self.ours(statement.text)}
-        if renamed(statement.text, self.columns, "0") != statement.text:
+        if self.varies(result, found):
             calls["never seen"] = lambda: self.unseen(statement.text)
         calls["DuckDB"] = lambda: self.copy.ask(statement.duckdb)
-        result.times = measure(calls, self.rounds, self.seconds)
+        if self.copy.prepare(statement.duckdb):
+            calls["prepared"] = self.copy.ask_prepared
+        try:
+            result.times = measure(calls, self.rounds, self.seconds)
+        except Exception as error:  # noqa: BLE001  the other statements are asked all the same
+            result.problem = f"while it was timed: {message(error)}"
         return result

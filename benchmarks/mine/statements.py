@@ -19,11 +19,12 @@ WRITES = re.compile(r"\b(insert|update|delete|merge|create|drop|alter|truncate|c
 
 @dataclass(frozen=True)
 class Statement:
-    """``name`` is the file's with the statement's number; ``duckdb`` is what DuckDB is asked."""
+    """``name`` is the file's with the statement's number; ``duckdb`` is what DuckDB is asked, ``refusal`` why neither is."""
 
     name: str
     text: str
     duckdb: str
+    refusal: str = ""
 
 
 def split(text: str) -> list[str]:
@@ -65,18 +66,14 @@ def without_quotes(text: str) -> str:
     return TOKENS.sub(" ", text)
 
 
-def check_reads(name: str, text: str) -> None:
-    """
-    Raises
-    ------
-    ValueError
-        If the statement may change something.
-    """
+def refusal(text: str) -> str:
+    """Why a statement isn't asked: it may change something, or gives no rows of tables. Empty for one that reads."""
     words = without_quotes(text).lstrip(" (\n\t").split(None, 1)
     first = words[0].lower() if words else ""
     # `WITH` may stand before a change as well.
-    if first not in READS or (first == "with" and WRITES.search(without_quotes(text))):
-        raise ValueError(f"{name}: only statements that read are asked, and this one may change something: {' '.join(text.split())[:60]}")
+    if first in READS and not (first == "with" and WRITES.search(without_quotes(text))):
+        return ""
+    return f"only statements that read tables are asked, many times each, and {first.upper() or 'this one'} may do something else"
 
 
 def read(paths: list[pathlib.Path]) -> list[Statement]:
@@ -85,28 +82,26 @@ def read(paths: list[pathlib.Path]) -> list[Statement]:
     Raises
     ------
     ValueError
-        If a file has no statement, or one that may change something, or the two files don't have equally many.
+        If a file has no statement, or the two files don't have equally many.
     """
     found = []
     for path in paths:
-        texts = split(path.read_text(encoding="utf-8"))
+        texts = split(path.read_text(encoding="utf-8-sig"))
         if not texts:
             raise ValueError(f"{path} has no statement")
         own = path.with_name(path.name.removesuffix(".sql") + OWN_ENDING)
-        theirs = split(own.read_text(encoding="utf-8")) if own.exists() else [spelled_for_duckdb(text) for text in texts]
+        theirs = split(own.read_text(encoding="utf-8-sig")) if own.exists() else [spelled_for_duckdb(text) for text in texts]
         if len(theirs) != len(texts):
             raise ValueError(f"{own} has {len(theirs)} statements, {path} has {len(texts)}")
         for number, (text, duckdb) in enumerate(zip(texts, theirs, strict=True), 1):
             name = f"{path.stem} {number}" if len(texts) > 1 else path.stem
-            check_reads(name, text)
-            check_reads(f"{name}, DuckDB's own", duckdb)
-            found.append(Statement(name, text, duckdb))
+            found.append(Statement(name, text, duckdb, refusal(text) or refusal(duckdb)))
     return found
 
 
-def named(statements: list[Statement], tables: list[str]) -> list[str]:
-    """The tables that occur in the statements."""
-    words = {word.lower() for one in statements for word in re.findall(r"[\w.\-]+", f"{one.text} {one.duckdb}")}
+def named(texts: list[str], tables: list[str]) -> list[str]:
+    """The tables that occur in statements."""
+    words = {word.lower() for text in texts for word in re.findall(r"[\w.\-]+", text)}
     # A qualified column, as in `trade.price`, names its table as well.
     words |= {part for word in words for part in word.split(".")}
     return [table for table in tables if table.lower() in words]

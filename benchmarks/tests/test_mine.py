@@ -12,8 +12,9 @@ import pyarrow as pa
 import pytest
 
 import splay
+from engine.builds import renamed
 from engine.compare import Different
-from mine import measure, report, statements
+from mine import copy, measure, report, statements
 
 BENCHMARKS = pathlib.Path(__file__).resolve().parents[1]
 START = datetime.datetime(2019, 10, 7, 13, 30, tzinfo=datetime.UTC)
@@ -67,10 +68,13 @@ def test_the_readmes_example_compares_answers_and_tells_ratios_and_plans(market)
     assert len(lines) == count
     for line in lines:
         cells = [cell.strip() for cell in line.strip("|").split("|")]
-        assert int(cells[1].replace(",", "")) > 0 and cells[2] and cells[4], line
-        assert re.fullmatch(r"level|[\d.e+]+ times (faster|slower)", cells[5]) and cells[6] in ("tick plan", "general")
+        assert int(cells[1].replace(",", "")) > 0 and all(cells[2:6]), line
+        assert all(re.fullmatch(r"level|[\d.e+]+ times (faster|slower)", cell) for cell in cells[6:8]), line
+        assert cells[8] in ("tick plan", "general")
     assert "All compared answers are equal." in done.stdout
+    assert "Asked again, SplayDB is faster in" in done.stdout and "As texts never seen, SplayDB is faster in" in done.stdout
     assert re.search(r"^tick plan: \S", done.stdout, re.MULTILINE), "a plan is shown"
+    assert done.stdout.count("```text\n") == count and "Seq Scan" in done.stdout, "so is DuckDB's"
     assert (folder / "results" / "mine.md").read_text() == done.stdout.removesuffix("\n")
     assert list((folder / "work").iterdir()) == [], "the copy is removed"
 
@@ -85,11 +89,12 @@ def test_what_differs_or_fails_has_no_time_and_is_told(market):
     done = run(folder, "run", "mine", "--database", "market", "--sql", "wrong.sql", "--rounds", "2", "--work", str(folder / "work"))
     assert done.returncode == 1
     first, second, third = [line for line in done.stdout.splitlines() if line.startswith("| wrong ")]
-    assert "|  |  |  | answers differ |" in first
+    assert "|  |  |  |  | answers differ |" in first
     assert "times" in second or "level" in second
     assert "| not compared |" in third
     assert re.search(rf"answers differ: .*{ROWS} instead of {ROWS - 1}", done.stdout)
-    assert "DuckDB: Parser Error" in done.stdout and "Answers differ in 1. 1 could not be compared." in done.stdout
+    assert "DuckDB: Parser Error" in done.stdout and "A file NAME.duckdb.sql beside NAME.sql" in done.stdout
+    assert "Answers differ in 1. 1 could not be compared." in done.stdout
 
 
 def test_a_database_or_a_file_that_is_missing_is_said(tmp_path):
@@ -110,20 +115,68 @@ def test_semicolons_in_quotes_and_comments_end_no_statement():
     assert statements.split(text) == ["SELECT 'a;b''c;' AS x", 'SELECT "a;b" FROM t', "SELECT 2"]
 
 
+def test_views_names_and_literals_are_what_they_are(market):
+    """What was asked as a text never seen once ended a run, or asked another question."""
+    folder = market.parent
+    database = splay.open(market)
+    database.sql("CREATE VIEW dear (who, paid) AS SELECT Symbol, Trade_Price FROM trade WHERE Trade_Price > 101")
+    database.sql("CREATE VIEW dearest AS SELECT who, max(paid) AS most FROM dear GROUP BY who")
+    database.sql("CREATE MATERIALIZED VIEW minutes AS SELECT time_bucket('1 minute', Time) AS bar, max(Trade_Price) AS high FROM trade GROUP BY 1")
+    database.sql("REFRESH MATERIALIZED VIEW minutes")
+    texts = [
+        "SELECT d.who, d.most + 1 AS Plus FROM dearest AS d WHERE d.most > 1 ORDER BY plus",
+        "SELECT bar, high AS top FROM minutes ORDER BY bar",
+        "SELECT count(*) AS s1, min(Symbol) AS first FROM trade WHERE Symbol = 'S1' /* s1 */ AND Trade_Price > 100",
+        """SELECT count(*) AS n FROM (SELECT Trade_Price AS p FROM trade) AS x WHERE "p" > 101""",
+        "SHOW TABLES",
+        "DELETE FROM trade",
+    ]
+    (folder / "names.sql").write_bytes(b"\xef\xbb\xbf" + ";\n".join(texts).encode())
+    done = run(folder, "run", "mine", "--database", "market", "--sql", "names.sql", "--rounds", "2", "--work", str(folder / "work"))
+    assert done.returncode == 0, done.stdout + done.stderr
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in done.stdout.splitlines() if line.startswith("| names ")]
+    assert [bool(cells[2]) for cells in rows] == [True, True, True, True, False, False], done.stdout
+    assert [bool(cells[3]) for cells in rows] == [True, True, True, False, False, False], done.stdout
+    assert rows[2][1] == "1" and rows[1][1] == "11"
+    assert "Not asked as a text never seen: with other names for what it computes it fails" in done.stdout
+    assert "and DELETE may do something else" in done.stdout and "2 could not be compared." in done.stdout
+    assert database.sql("SELECT count(*) FROM trade").fetchall() == [(ROWS,)]
+
+
+def test_symbols_of_two_tables_have_one_type(market, tmp_path):
+    ours = splay.open(market, threads=1)
+    copied = copy.Copy(tmp_path / "copy.duckdb", 1)
+    copied.codes(ours, ["trade", "quote"])
+    for name in ("trade", "quote"):
+        copied.add(ours, name)
+    copied.finish()
+    kinds = copied.ask("SELECT DISTINCT data_type FROM information_schema.columns WHERE column_name = 'Symbol'")["data_type"].to_pylist()
+    assert len(kinds) == 1 and kinds[0].startswith("ENUM('S0'")
+    assert "CAST" not in copied.plan("SELECT count(*) FROM trade AS t ASOF JOIN quote AS q ON t.Symbol = q.Symbol AND t.Time >= q.Time")
+    copied.close()
+
+
+def test_names_are_varied_outside_of_quotes_alone():
+    text = "SELECT a AS Foo, 'foo' AS bar FROM t ORDER BY foo -- foo"
+    assert renamed(text, {"a", "t"}, "7") == "SELECT a AS Foo_7, 'foo' AS bar_7 FROM t ORDER BY foo_7 -- foo"
+    assert renamed("SELECT cast(a AS double), b AS A FROM t", {"a"}, "7") == "SELECT cast(a AS double), b AS A FROM t"
+
+
 @pytest.mark.parametrize(
     "text",
     ["DELETE FROM trade", "insert into trade values (1)", "WITH x AS (SELECT 1) DELETE FROM trade", "COPY trade TO 'x'", "( DROP TABLE trade )"],
 )
-def test_what_may_change_something_is_refused(tmp_path, text):
+def test_what_may_change_something_is_not_asked(tmp_path, text):
     """Each statement is run many times on the user's own database."""
     (tmp_path / "one.sql").write_text(text)
-    with pytest.raises(ValueError, match="one: only statements that read are asked"):
-        statements.read([tmp_path / "one.sql"])
+    (one,) = statements.read([tmp_path / "one.sql"])
+    assert one.refusal.startswith("only statements that read tables are asked")
 
 
 def test_words_in_quotes_change_nothing(tmp_path):
     (tmp_path / "one.sql").write_text("""WITH x AS (SELECT 'delete' AS "drop") SELECT * FROM x""")
-    assert len(statements.read([tmp_path / "one.sql"])) == 1
+    (one,) = statements.read([tmp_path / "one.sql"])
+    assert one.refusal == ""
 
 
 def test_slow_statements_have_three_rounds(monkeypatch):
@@ -142,7 +195,7 @@ def test_instants_are_spelled_as_the_copys_columns_have_them():
 
 
 def test_tables_are_those_that_the_statements_name():
-    asked = [statements.Statement("a", "SELECT Trade.price FROM quote AS q", "SELECT 1 FROM bars")]
+    asked = ["SELECT Trade.price FROM quote AS q", "SELECT 1 FROM bars"]
     assert statements.named(asked, ["trade", "quote", "bars", "book"]) == ["trade", "quote", "bars"]
 
 

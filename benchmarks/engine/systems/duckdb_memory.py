@@ -100,8 +100,8 @@ class System:
         return self.asking(text)
 
     def asking(self, text: str):
-        """A call that runs a text."""
-        return lambda: self.connection.execute(text).to_arrow_table()
+        """A call that runs a text, as a relation: a result of ``execute`` copies its rows once more."""
+        return lambda: self.connection.sql(text).to_arrow_table()
 
     def reference(self, question, parameters, variant):
         """The answer by definition."""
