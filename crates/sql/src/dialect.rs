@@ -17,7 +17,7 @@ use datafusion::sql::sqlparser::tokenizer::Tokenizer;
 
 use crate::error::Error;
 use crate::function_calls::is_aggregate;
-use crate::limits::TokenLimits;
+use crate::limits::{PARSER_DEPTH_MAX, TokenLimits};
 use crate::walk::change_expressions;
 
 /// Expressions that the parser may begin to read in a text of no length. The text adds two for each byte, where sound statements need less than one.
@@ -175,9 +175,8 @@ fn move_null_treatments(statement: &mut Statement, state: &SessionState) {
 /// # Errors
 /// Those of DataFusion's parser, and one for a text that takes it too many steps.
 pub(crate) fn parse(text: &str, state: &SessionState) -> Result<Statement> {
-    let depth = state.config().options().sql_parser.recursion_limit.get();
     let dialect = BoundedDialect::of_statement(text);
-    let parser = DFParserBuilder::new(text).with_dialect(&dialect).with_recursion_limit(depth).build();
+    let parser = DFParserBuilder::new(text).with_dialect(&dialect).with_recursion_limit(PARSER_DEPTH_MAX).build();
     let parsed = parser?.parse_statements();
     if dialect.is_exhausted() {
         let message = "the statement can't be read, and too much is nested in it to find out where it goes wrong: \

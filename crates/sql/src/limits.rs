@@ -7,6 +7,7 @@
 //! | --- | --- | --- |
 //! | [`TEXT_BYTES_MAX`] | the text | memory of tokens and of the parsed statement |
 //! | [`DEPTH_MAX`] | tokens | stacks: `a and b and …` and `x[1][1]…` are as deep as they are long |
+//! | [`PARSER_DEPTH_MAX`] | while it is parsed | stacks: `case when … else case when …` |
 //! | [`OPERATORS_MAX`] | tokens | time of the optimiser |
 //! | [`LAMBDAS_MAX`] | the parsed statement | time: the type of a function as an argument is found twice for each time that that of the one around it is |
 //! | [`COMPUTED_ITEMS_MAX`] | the parsed statement | time and stacks: `in (a + 1, …)` is planned as a chain of comparisons |
@@ -37,6 +38,9 @@ pub const TEXT_BYTES_MAX: usize = 4 << 20;
 
 /// Levels of nested operators, those of a chain such as `a and b and c` included.
 pub const DEPTH_MAX: usize = 2_000;
+
+/// Expressions, queries and statements that the parser may be within at once.
+pub const PARSER_DEPTH_MAX: usize = 400;
 
 /// Operators and function calls of a statement.
 pub const OPERATORS_MAX: usize = 20_000;

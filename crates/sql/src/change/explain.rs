@@ -115,8 +115,8 @@ impl Session {
         self.describe_change(text, stop)?;
         let spec = |table: &str| Ok::<_, Error>(table_to_change(self.database(), table)?.snapshot()?.spec().clone());
         let (what, query) = match Statement::of(text)? {
-            Some(Statement::Insert { table, columns, query, conflict, .. }) => {
-                let spec = spec(&table)?;
+            Some(Statement::Insert { into, columns, query, conflict, .. }) => {
+                let spec = spec(&into.table)?;
                 check_conflict(&spec, conflict.as_ref())?;
                 columns.as_deref().map_or(Ok(()), |columns| given_positions(&spec, columns).map(drop))?;
                 let query = inserted(&spec, columns.as_deref(), &query).into_owned();

@@ -7,7 +7,6 @@ use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 use splay_engine::Stop;
 use splay_store::TableSpec;
 
-use super::changed_rows::ChangedRows;
 use super::statement::Statement;
 use super::{returning, rights, table_to_change};
 use crate::error::Result;
@@ -38,9 +37,10 @@ impl Session {
         let statement = Statement::of(text)?;
         statement.as_ref().map_or(Ok(()), |statement| rights::check(self, statement))?;
         let (rows, mut typed, items) = match statement {
-            Some(Statement::Insert { table, columns, query, returning, .. }) => {
-                let spec = table_to_change(self.database(), &table)?.snapshot()?.spec().clone();
-                (ChangedRows::all(&spec.name), of_values(&spec, columns.as_deref(), &query), returning)
+            Some(Statement::Insert { into, columns, query, returning, .. }) => {
+                let table = table_to_change(self.database(), &into.table)?;
+                let spec = table.snapshot()?.spec().clone();
+                (into.of_stored(&table), of_values(&spec, columns.as_deref(), &query), returning)
             }
             Some(Statement::Update { rows, set, returning }) => {
                 let spec = table_to_change(self.database(), &rows.table)?.snapshot()?.spec().clone();

@@ -17,6 +17,7 @@ use splay_engine::Stop;
 use splay_store::{LoadOptions, OnConflict, REFERENCE_ROWS_MAX, ResolveConflicts, TableSpec};
 
 use super::ChangeOutcome;
+use super::changed_rows::ChangedRows;
 use super::condition::{physical, refused, unsupported, values_over};
 use super::fit::{fitted, refuse_nulls};
 use super::returning::Returning;
@@ -33,13 +34,13 @@ pub(super) fn insert(
     session: &Session,
     spec: &TableSpec,
     rows: &mut dyn Iterator<Item = Result<RecordBatch>>,
-    (conflict, returning): (Option<&Conflict>, Option<&mut Returning<'_>>),
+    (conflict, returning): (Option<(&ChangedRows, &Conflict)>, Option<&mut Returning<'_>>),
     parameters: &Parameters,
     stop: Stop<'_>,
 ) -> Result<ChangeOutcome> {
     let updating = match conflict {
-        Some(conflict) if !conflict.set.is_empty() => {
-            Some(ConflictUpdate::new(session, spec, conflict, parameters, stop)?)
+        Some((into, conflict)) if !conflict.set.is_empty() => {
+            Some(ConflictUpdate::new(session, spec, (into, conflict), parameters, stop)?)
         }
         _ => None,
     };
@@ -110,7 +111,7 @@ impl ConflictUpdate {
     fn new(
         session: &Session,
         spec: &TableSpec,
-        conflict: &Conflict,
+        (into, conflict): (&ChangedRows, &Conflict),
         parameters: &Parameters,
         stop: Stop<'_>,
     ) -> Result<ConflictUpdate> {
@@ -120,9 +121,9 @@ impl ConflictUpdate {
         let condition = conflict.condition.as_deref().unwrap_or("true");
         let listed: Vec<String> =
             values.chain([condition]).enumerate().map(|(place, value)| format!("({value}) AS s{place}")).collect();
-        let name = quoted(&spec.name);
         // Read by nobody: it gives the names their meaning.
-        let text = format!("SELECT {} FROM {name} CROSS JOIN {name} AS excluded", listed.join(", "));
+        let stored = into.select_all(&listed.join(", "));
+        let text = format!("{stored} CROSS JOIN {} AS excluded", quoted(&spec.name));
         let (schema, expressions) = session.planned(text, parameters.clone(), stop, over_pairs)?;
         Ok(ConflictUpdate { spec: spec.clone(), positions, schema, expressions })
     }

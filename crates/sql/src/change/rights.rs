@@ -16,7 +16,8 @@ pub(crate) fn check(session: &Session, statement: &Statement) -> Result<()> {
     let Some(guard) = &session.caller().guard else { return Ok(()) };
     let guard = guard.as_ref();
     match statement {
-        Statement::Insert { table, columns, conflict, returning, .. } => {
+        Statement::Insert { into, columns, conflict, returning, .. } => {
+            let table = &into.table;
             needs_columns(session, guard, table, Privilege::Insert, columns.as_deref())?;
             if returning.is_some() {
                 // Columns without the right don't exist when its items are planned.

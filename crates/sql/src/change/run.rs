@@ -42,12 +42,13 @@ pub(super) fn run(
 ) -> Result<ChangeOutcome> {
     let database = session.database();
     match statement {
-        Statement::Insert { table, columns, query, conflict, returning } => {
-            let spec = table_to_change(database, &table)?.snapshot()?.spec().clone();
+        Statement::Insert { into, columns, query, conflict, returning } => {
+            let table = table_to_change(database, &into.table)?;
+            let (into, spec) = (into.of_stored(&table), table.snapshot()?.spec().clone());
             check_conflict(&spec, conflict.as_ref())?;
-            let (columns, conflict) = (columns.as_deref(), conflict.as_ref());
+            let (columns, conflict) = (columns.as_deref(), conflict.as_ref().map(|conflict| (&into, conflict)));
             let insertion = Insertion { what: "INSERT", columns, query: &query, conflict };
-            let items = (&ChangedRows::all(&spec.name), returning.as_deref());
+            let items = (&into, returning.as_deref());
             let mut returning = Returning::plan(session, items, parameters, stop, insert)?;
             let changed = insert_rows(session, &spec, &insertion, parameters, stop, (insert, returning.as_mut()))?;
             *returned = returning.map(Returning::finish);
@@ -190,7 +191,8 @@ struct Insertion<'a> {
     /// The columns that the query gives; all that are shown if there are none.
     columns: Option<&'a [String]>,
     query: &'a str,
-    conflict: Option<&'a Conflict>,
+    /// What becomes of rows whose key is there, and the table as that names it.
+    conflict: Option<(&'a ChangedRows, &'a Conflict)>,
 }
 
 /// Inserts the rows of a query.
@@ -214,7 +216,7 @@ fn fill(
     session: &Session,
     (spec, positions): (&TableSpec, &[usize]),
     rows: &mut dyn Iterator<Item = Result<RecordBatch>>,
-    (conflict, parameters): (Option<&Conflict>, &Parameters),
+    (conflict, parameters): (Option<(&ChangedRows, &Conflict)>, &Parameters),
     stop: Stop<'_>,
     (insert, returning): (&dyn InsertRows, Option<&mut Returning<'_>>),
 ) -> Result<ChangeOutcome> {

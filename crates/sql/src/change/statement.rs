@@ -21,7 +21,8 @@ use crate::token_reader::TokenReader;
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Statement {
     Insert {
-        table: String,
+        /// The table, under its name or another.
+        into: ChangedRows,
         columns: Option<Vec<String>>,
         query: String,
         conflict: Option<Conflict>,
@@ -313,9 +314,13 @@ fn returning(words: &mut TokenReader<'_>) -> Result<Option<String>> {
 
 fn insert(words: &mut TokenReader<'_>) -> Result<Statement> {
     let returning = returning(words)?;
-    let table = words.table()?;
+    let mut into = ChangedRows::all(&words.table()?);
+    if words.take(&["as"]) {
+        into.alias = words.peek().map(ToString::to_string);
+        words.name("a name behind AS")?;
+    }
     let columns = if words.peek_bracket() && !words.begins_query() { Some(words.names()?) } else { None };
-    words.refuse(&["default", "overriding", "as"])?;
+    words.refuse(&["default", "overriding"])?;
     if words.find(&["on", "duplicate"]).is_some() {
         return fault("INSERT with ON DUPLICATE is not supported");
     }
@@ -324,7 +329,7 @@ fn insert(words: &mut TokenReader<'_>) -> Result<Statement> {
         return fault("INSERT needs VALUES or a query");
     }
     let conflict = has_conflict.then(|| conflict(words)).transpose()?;
-    Ok(Statement::Insert { table, columns, query, conflict, returning })
+    Ok(Statement::Insert { into, columns, query, conflict, returning })
 }
 
 /// Reads the clause from the word after `ON CONFLICT`.
@@ -641,7 +646,7 @@ mod tests {
         assert_eq!(
             of("insert into t (a, b) values (1, 'on conflict')"),
             Statement::Insert {
-                table: "t".to_owned(),
+                into: ChangedRows::all("t"),
                 columns: Some(vec!["a".to_owned(), "b".to_owned()]),
                 query: "values (1, 'on conflict')".to_owned(),
                 conflict: None,
