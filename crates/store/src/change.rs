@@ -9,7 +9,7 @@ use crate::load::{Load, LoadOptions, LoadReport, Removal};
 use crate::manifest::{FileEntry, Operation, Source, TableState};
 use crate::partition::{NS_PER_DAY, Period};
 use crate::publish::Publish;
-use crate::schema::{Lifecycle, Retention, TierRule};
+use crate::schema::{Lifecycle, Retention, TableSpec, TierRule};
 use crate::select::Selection;
 use crate::tier::Tier;
 use crate::undo::why_not;
@@ -282,13 +282,13 @@ impl Table {
     pub fn expire(&self, retention: Retention, dry_run: bool) -> Result<ExpireReport> {
         let Retention { days, bytes } = retention;
         let stored = self.stored()?;
-        let would = expired_files(stored.spec().partition, stored.entries(), days, bytes).1;
+        let would = expired_files(stored.spec(), stored.entries(), days, bytes).1;
         if dry_run || would.dates.is_empty() {
             return Ok(would);
         }
         let writer = Writer::begin(self.database(), self.name())?;
         let Some(state) = writer.table() else { return Ok(ExpireReport::default()) };
-        let (remove, report) = expired_files(state.spec.partition, state.files.values(), days, bytes);
+        let (remove, report) = expired_files(&state.spec, state.files.values(), days, bytes);
         if report.dates.is_empty() {
             return Ok(report);
         }
@@ -369,7 +369,7 @@ fn report(state: &TableState, epoch: u64) -> Result<CommitReport> {
 /// Files of partitions whose last date is too old, or that are too much. Days are counted back from the newest date that can be: one row whose
 /// time is years ahead by mistake doesn't make all others old.
 fn expired_files<'a>(
-    period: Period,
+    spec: &TableSpec,
     files: impl Iterator<Item = &'a FileEntry> + Clone,
     days: Option<u32>,
     bytes: Option<u64>,
@@ -381,12 +381,14 @@ fn expired_files<'a>(
     let ahead = i32::try_from(now().div_euclid(NS_PER_DAY)).unwrap_or(i32::MAX).saturating_add(2);
     let last = by_date.keys().next_back().copied();
     let newest = by_date.range(..=ahead).next_back().map(|(date, _)| *date).or(last).unwrap_or(0);
-    let first = days.map_or(i32::MIN, |days| newest.saturating_sub(i32::try_from(days).unwrap_or(i32::MAX)));
+    let newest_date = newest_date(spec, files.clone().filter(|entry| entry.date == newest)).min(ahead.max(newest));
+    let first = days.map_or(i32::MIN, |days| newest_date.saturating_sub(i32::try_from(days).unwrap_or(i32::MAX)));
     let (mut bytes_retained, mut first_retained) = (by_date.values().sum::<u64>(), newest);
     for (date, of_date) in &by_date {
         // The newest date stays in any case.
         if *date >= newest
-            || (period.last(*date) > first || days.is_none()) && bytes.is_none_or(|bytes| bytes_retained <= bytes)
+            || (spec.partition.last(*date) > first || days.is_none())
+                && bytes.is_none_or(|bytes| bytes_retained <= bytes)
         {
             first_retained = *date;
             break;
@@ -401,6 +403,18 @@ fn expired_files<'a>(
     }
     report.dates = by_date.into_keys().take_while(|date| *date < first_retained).collect();
     (paths, report)
+}
+
+/// The newest date of a table's files, which is within the newest partition.
+pub(crate) fn newest_date<'a>(spec: &TableSpec, files: impl Iterator<Item = &'a FileEntry> + Clone) -> i32 {
+    let newest = files.clone().map(|entry| entry.date).max().unwrap_or_default();
+    let last = files.filter(|entry| entry.date == newest).map(|entry| entry.time_max).max();
+    match (spec.dates(), last) {
+        (Ok(mut dates), Some(time)) if !spec.partition.is_day() => {
+            dates.of(time).clamp(newest, spec.partition.last(newest))
+        }
+        _ => newest,
+    }
 }
 
 /// The rows of whole dates.

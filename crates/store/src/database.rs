@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 
 use crate::access::ReadAccess;
+use crate::change::newest_date;
 use crate::encryption::EncryptionKeys;
 use crate::error::{Error, Result};
 use crate::folder_layout::{READERS_LOCK, SETTINGS_FILE, WRITER_LOCK};
@@ -818,7 +819,7 @@ impl TableSnapshot {
     /// The dates that aren't kept in the tier of their age, the oldest first, with that tier.
     #[must_use]
     pub fn due_moves(&self) -> Vec<(i32, Tier)> {
-        let newest = self.entries().map(|entry| entry.date).max().unwrap_or_default();
+        let newest = newest_date(self.spec(), self.entries());
         let mut due = std::collections::BTreeMap::new();
         for entry in self.entries() {
             if let Some(tier) = self.spec().tier_of(entry.date, newest).filter(|tier| *tier != entry.tier) {

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::change::newest_date;
 use crate::database::{Database, ReleasedName, Table};
 use crate::delta;
 use crate::error::{Error, Result};
@@ -89,7 +90,7 @@ impl Table {
     /// The dates that have segments which the options, or the table's tiers, want in the object store.
     fn dates_to_upload(&self, options: &CompactOptions) -> Result<Vec<i32>> {
         let stored = self.stored()?;
-        let (spec, newest) = (stored.spec(), stored.entries().map(|entry| entry.date).max().unwrap_or_default());
+        let (spec, newest) = (stored.spec(), newest_date(stored.spec(), stored.entries()));
         let is_due = |entry: &&FileEntry| {
             entry.tier != Tier::Object
                 && options.wants(spec, entry.date)
@@ -110,7 +111,7 @@ impl Table {
         dates.dedup();
         let memory = if options.memory_bytes == 0 { 1 << 30 } else { options.memory_bytes };
         let (mut change, mut report) = (Change::new(Operation::Compact), CompactReport::default());
-        let newest = dates.last().copied().unwrap_or_default();
+        let newest = newest_date(&spec, state.files.values());
         let mut uploads = false;
         for date in dates.into_iter().filter(|date| options.wants(&spec, *date)) {
             let files = writer.partition(date);

@@ -20,6 +20,7 @@ use std::time::{Duration, Instant};
 
 use crate::database::{Table, TableSnapshot};
 use crate::error::Result;
+use crate::load::periods::fitting_period;
 use crate::schema::TierRule;
 use crate::segment::Segment;
 use crate::tier::Tier;
@@ -189,7 +190,9 @@ impl Table {
             snapshot.watch().check()?;
             totals.add(snapshot.spec(), segment, &sampled, place.weight)?;
         }
-        Ok(advice(&snapshot, settings, &totals))
+        let mut advice = advice(&snapshot, settings, &totals);
+        advice.reasons.extend(longer_partitions(&snapshot)?);
+        Ok(advice)
     }
 
     /// Replaces the table's rules by those of an advice. Dates move when the table is compacted or maintained.
@@ -219,6 +222,28 @@ fn segments_of(snapshot: &TableSnapshot) -> Vec<&Segment> {
     let is_local = |segment: &&&Segment| segment.entry().tier != Tier::Object;
     let local: Vec<&Segment> = all.iter().filter(is_local).copied().collect();
     if local.is_empty() { all } else { local }
+}
+
+/// A sentence about partitions that are too short for their rows, as those of a table that was loaded night by night may be.
+fn longer_partitions(snapshot: &TableSnapshot) -> Result<Option<String>> {
+    let (spec, partitions) = (snapshot.spec(), snapshot.partitions());
+    let Some(fullest) = partitions.iter().max_by_key(|partition| partition.rows()).filter(|_| spec.partition.is_day())
+    else {
+        return Ok(None);
+    };
+    let symbols = fullest.segments.iter().map(|segment| segment.index()?.symbols()).collect::<Result<Vec<_>>>()?;
+    let symbols = symbols.into_iter().max().unwrap_or(1);
+    let dates: Vec<i32> = partitions.iter().map(|partition| partition.date).collect();
+    let period = fitting_period(&dates, snapshot.rows(), symbols as u64);
+    let name = &spec.name;
+    Ok((!period.is_day()).then(|| {
+        format!(
+            "a date has {} rows of {symbols} symbols: partitions of a {period} have a shorter index and are read faster \
+             (ALTER TABLE {name} PARTITION BY {})",
+            snapshot.rows() / dates.len().max(1) as u64,
+            period.to_string().to_uppercase(),
+        )
+    }))
 }
 
 fn advice(snapshot: &TableSnapshot, settings: &AdviseSettings, totals: &Totals) -> Advice {

@@ -10,6 +10,7 @@
 //! docs/adr/0076-advice-by-samples.md.
 
 use super::{AdviseSettings, Goal, TierAdvice};
+use crate::change::newest_date;
 use crate::database::TableSnapshot;
 use crate::partition::Period;
 use crate::schema::{TableSpec, TierRule};
@@ -103,7 +104,7 @@ pub(super) fn bytes(snapshot: &TableSnapshot, rules: &[TierRule], tiers: &[TierA
 }
 
 fn newest(snapshot: &TableSnapshot) -> i32 {
-    snapshot.partitions().last().map_or(0, |partition| partition.date)
+    newest_date(snapshot.spec(), snapshot.entries())
 }
 
 impl TierFigures<'_> {

@@ -9,7 +9,7 @@
 mod duplicates;
 mod incoming;
 mod partition;
-mod periods;
+pub(crate) mod periods;
 mod reference_merge;
 mod removal;
 mod spill;

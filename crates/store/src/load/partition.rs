@@ -10,6 +10,7 @@ use super::incoming::IncomingRows;
 use super::removal::{MatchCounts, Removal, matching_rows};
 use super::spill::RunWriter;
 use super::{Load, Replace, row_bytes, segment_rows, stored};
+use crate::change::newest_date;
 use crate::error::{Error, Result};
 use crate::manifest::FileEntry;
 use crate::row_order::{BatchOrder, OrderPart, RowSource, follow_each_other, gather, merge};
@@ -121,8 +122,9 @@ impl Load {
         {
             return has;
         }
-        let newest = self.writer.table().and_then(|state| state.files.values().map(|entry| entry.date).max());
-        let by_age = || self.spec.tier_of(date, newest.unwrap_or(date));
+        let files = self.writer.table().map(|state| state.files.values()).filter(|files| files.len() > 0);
+        let newest = files.map_or(date, |files| newest_date(&self.spec, files));
+        let by_age = || self.spec.tier_of(date, newest);
         self.options.tier.or_else(by_age).or(has).unwrap_or(Tier::Mapped)
     }
 

@@ -1,4 +1,4 @@
-//! Chooses the period of a new table's partitions.
+//! The period of partitions that fits a table's rows: chosen for a new table, advised for one that has grown.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,24 +19,28 @@ const RUN_ROWS_MIN: u64 = 64;
 /// Rows of a partition that are enough however few each symbol has.
 const PARTITION_ROWS_MAX: u64 = 1 << 24;
 
+/// The shortest period whose partitions have rows enough, and each of their symbols too. `dates` are those with rows, or the first ones of
+/// longer partitions; days where there are too few of them to tell.
+pub(crate) fn fitting_period(dates: &[i32], rows: u64, symbols: u64) -> Period {
+    if dates.len() < CHOOSING_DATES_MIN {
+        return Period::Day;
+    }
+    let is_enough = |period: &Period| {
+        let firsts: BTreeSet<i32> = dates.iter().map(|date| period.first(*date)).collect();
+        let rows = rows / firsts.len() as u64;
+        rows >= PARTITION_ROWS_MIN && rows / symbols.max(1) >= RUN_ROWS_MIN || rows >= PARTITION_ROWS_MAX
+    };
+    [Period::Day, Period::Month].into_iter().find(is_enough).unwrap_or(Period::Year)
+}
+
 impl Load {
     /// Chooses what a partition of a new table spans: the shortest period whose partitions have rows enough, and each symbol rows enough in
     /// them, judged by these rows.
     pub(super) fn choose_partition(&mut self) -> Result<()> {
-        let dates = self.partitions.len();
-        let Some(fullest) = self.partitions.values().max_by_key(|incoming| incoming.batches.len()) else {
-            return Ok(());
-        };
-        if dates < CHOOSING_DATES_MIN {
-            return Ok(());
-        }
-        let symbols = fullest.symbols(&self.spec)?;
-        let is_enough = |period: &Period| {
-            let firsts: BTreeSet<i32> = self.partitions.keys().map(|date| period.first(*date)).collect();
-            let rows = self.rows / firsts.len() as u64;
-            rows >= PARTITION_ROWS_MIN && rows / symbols >= RUN_ROWS_MIN || rows >= PARTITION_ROWS_MAX
-        };
-        let period = [Period::Day, Period::Month].into_iter().find(is_enough).unwrap_or(Period::Year);
+        let fullest = self.partitions.values().max_by_key(|incoming| incoming.batches.len());
+        let Some(fullest) = fullest.filter(|_| self.partitions.len() >= CHOOSING_DATES_MIN) else { return Ok(()) };
+        let dates: Vec<i32> = self.partitions.keys().copied().collect();
+        let period = fitting_period(&dates, self.rows, fullest.symbols(&self.spec)?);
         if period.is_day() {
             return Ok(());
         }

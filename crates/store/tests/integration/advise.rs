@@ -104,6 +104,34 @@ fn segments_that_are_measured_whole_are_predicted_to_the_byte() {
     }
 }
 
+/// A table that grows night by night has a partition for each date, as its first night had.
+#[test]
+fn nights_of_few_rows_are_advised_longer_partitions() {
+    let database = database();
+    let mut said = Vec::new();
+    for night in 0..40 {
+        let mut load = database.load(&spec(), LoadOptions::default()).unwrap();
+        load.append(&trades(night..night + 1, 100, 50)).unwrap();
+        load.commit().unwrap();
+        let advice = database.table("trade").unwrap().advise(&settings(Goal::Balanced)).unwrap();
+        said.push(advice.reasons.iter().any(|reason| reason.contains("partitions of a year")));
+    }
+    // From 32 dates on, as for a new table.
+    assert_eq!(said, (1..=40).map(|dates| dates >= 32).collect::<Vec<_>>());
+    let table = database.table("trade").unwrap();
+    let advice = table.advise(&settings(Goal::Balanced)).unwrap();
+    let reason = advice.reasons.last().unwrap();
+    assert!(
+        reason.starts_with("a date has 100 rows of 50 symbols: ")
+            && reason.ends_with("(ALTER TABLE trade PARTITION BY YEAR)")
+    );
+    let before = table.stored().unwrap().bytes();
+    table.set_partition(Period::Year, LoadOptions::default()).unwrap();
+    assert!(table.stored().unwrap().bytes() < before / 2);
+    let advice = table.advise(&settings(Goal::Balanced)).unwrap();
+    assert!(!advice.reasons.iter().any(|reason| reason.contains("partitions of a")), "{:?}", advice.reasons);
+}
+
 #[test]
 fn a_huge_partition_is_predicted_from_runs_of_its_rows() {
     let rows = 150_000;

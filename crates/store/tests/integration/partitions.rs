@@ -10,7 +10,7 @@ use splay_store::{
     Tier, of_dates,
 };
 
-use crate::model::{self, DAY, Model, Row, batch, go_on, open, read_snapshot, read_table, rows};
+use crate::model::{self, DAY, Row, batch, go_on, open, read_snapshot, read_table, rows};
 
 /// 2023-12-01.
 const FIRST: i64 = 19_692;
@@ -253,19 +253,32 @@ fn texts(rows: &RecordBatch) -> Vec<String> {
 }
 
 #[test]
-fn retention_goes_by_the_last_date_of_a_partition() {
+fn retention_and_tiers_go_by_the_last_date_of_a_partition() {
+    // 2023-12-01 to 2024-02-28.
     let all = rows(8, 2000, FIRST..FIRST + 90, 4);
-    for period in LONGER {
+    assert_eq!(all.iter().map(Row::date).max(), Some(i32::try_from(FIRST + 89).unwrap()));
+    for (days, period, first_kept) in [
+        (10, Period::Month, 62),
+        // Of January the last two dates are no older.
+        (30, Period::Month, 31),
+        (10, Period::Year, 31),
+        (59, Period::Year, 31),
+        (60, Period::Year, 0),
+        (10, Period::All, 0),
+    ] {
         let database = open(&FaultStorage::new()).unwrap();
         load_into(&database, &spec(period), &all, by(period));
         let table = database.table("trade").unwrap();
-        // The newest partition begins on 2024-02-01: of January the last dates are younger than ten days.
-        assert!(
-            table.expire(Retention { days: Some(10), bytes: None }, false).unwrap().dates.is_empty()
-                || period == Period::Month
-        );
-        let remaining: Vec<Row> =
-            all.iter().filter(|row| period != Period::Month || i64::from(row.date()) >= FIRST + 31).cloned().collect();
-        assert_eq!(Model::new(remaining).rows.len() as u64, table.snapshot().unwrap().rows(), "{period}");
+        table.set_tier(Tier::Small, days).unwrap();
+        let kept: HashSet<i32> = all
+            .iter()
+            .filter(|row| i64::from(row.date()) >= FIRST + first_kept)
+            .map(|row| period.first(row.date()))
+            .collect();
+        let moves = table.stored().unwrap().due_moves().len();
+        assert_eq!(moves, partitions(&all, period) - kept.len(), "{days} {period}");
+        table.expire(Retention { days: Some(days), bytes: None }, false).unwrap();
+        let remaining = all.iter().filter(|row| kept.contains(&period.first(row.date())));
+        assert_eq!(remaining.count() as u64, table.snapshot().unwrap().rows(), "{days} {period}");
     }
 }
