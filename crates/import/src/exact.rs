@@ -52,7 +52,15 @@ pub fn cast_exactly(array: &ArrayRef, target: &ColumnType, time_zone: &str) -> R
         Some(ColumnType::Levels { .. }) | None => is_same_after(array, &cast),
         Some(own) => own == target || own.widens_to(target) || is_same_after(array, &cast),
     };
-    if is_exact { Ok(cast) } else { Err("some values would change".to_owned()) }
+    let may_become = |own: &&ColumnType| {
+        let is_whole = matches!(target, ColumnType::Int64 | ColumnType::UInt64);
+        target.widens_to(own) || is_whole && **own == ColumnType::Float64
+    };
+    match own.as_ref().filter(may_become) {
+        _ if is_exact => Ok(cast),
+        Some(own) => Err(format!("some values would change unless the column becomes {own} (splay alter … widen)")),
+        None => Err("some values would change".to_owned()),
+    }
 }
 
 /// The instant at which a date begins.

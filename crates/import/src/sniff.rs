@@ -245,7 +245,7 @@ fn looks_like_header(rows: &[Vec<(Vec<u8>, bool)>]) -> bool {
     for (place, (text, _)) in first.iter().enumerate() {
         let text = text.trim_ascii();
         // pandas leaves the names of an index empty.
-        let may_be_blank = has_values && first.len() > place + 1 && seen.is_empty();
+        let may_be_blank = (has_values || below.is_empty()) && first.len() > place + 1 && seen.is_empty();
         if is_value(text) || text.is_empty() && !may_be_blank {
             return false;
         }
@@ -339,7 +339,8 @@ mod tests {
         assert!(!rows("1,2\n3,4\n"));
         assert!(!rows("2024-01-02,IBM,1\n"));
         assert!(!rows("AAPL,N,1\nIBM,N,2\n") || rows("AAPL,N,1\n") == rows("IBM,Q,7\n"));
-        assert!(rows("time,price\n"));
+        assert!(rows("time,price\n") && rows(",time,price\n"));
+        assert!(!rows(",,\n") && !rows(",2024-01-02,IBM\n"));
     }
 
     #[test]
