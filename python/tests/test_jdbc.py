@@ -55,7 +55,8 @@ def test_a_jdbc_tool_finds_its_way(driver: pathlib.Path, tmp_path: pathlib.Path)
     assert [row[1:] for row in told("row")] == [["AIG", "0.5", "0"], ["IBM", "1.5", "1"]]
     assert told("row")[0][0].startswith("2026-01-01 00:00:00")
     assert told("counted") == [["IBM", "50"], ["AIG", "50"]]
+    assert (told("changed"), told("updated")) == ([["1"], ["1"]], [["JDBC", "8"]])
     refused = [line for line in said if line.startswith("refused ")]
     assert len(refused) == 3
-    assert "nothing" in refused[0]
+    assert "nothing" in refused[0] and "nowhere" in refused[2]
     assert not [line for line in said if line.startswith("taken")]

@@ -211,7 +211,7 @@ def test_adbc_runs_queries(server: Server) -> None:
         assert tables[0]["catalog_db_schemas"][0]["db_schema_tables"][0]["table_name"] == "trade"
         assert connection.adbc_get_table_schema("trade").names == ["time", "sym", "price", "size"]
         assert connection.adbc_get_info()["vendor_name"] == "SplayDB"
-        for sql in ("drop table trade", "select * from nothing", "selec 1"):
+        for sql in ("drop table nothing", "select * from nothing", "selec 1"):
             with pytest.raises(adbc_driver_manager.Error):
                 cursor.execute(sql)
 

@@ -1,4 +1,4 @@
-// What a JDBC tool asks of a server: what there is, statements with and without values, and what is refused.
+// What a JDBC tool asks of a server: what there is, statements with and without values, those that change something, and what is refused.
 
 import java.sql.Connection;
 import java.sql.DatabaseMetaData;
@@ -39,7 +39,16 @@ public class Ask {
                 }
             }
             try (Statement statement = connection.createStatement()) {
-                statement.executeUpdate("insert into trade values (1)");
+                String row = "insert into trade (time, sym, price, size) values ('2026-01-02 10:00', 'JDBC', 1.5, 7)";
+                System.out.println("changed|" + statement.executeUpdate(row));
+            }
+            try (PreparedStatement statement = connection.prepareStatement("update trade set size = size + 1 where sym = ?")) {
+                statement.setString(1, "JDBC");
+                System.out.println("changed|" + statement.executeUpdate());
+            }
+            try (Statement statement = connection.createStatement()) {
+                print("updated", statement.executeQuery("select sym, size from trade where sym = 'JDBC'"), 1, 2);
+                statement.executeUpdate("insert into nowhere values (1)");
                 System.out.println("taken insert");
             } catch (SQLException error) {
                 System.out.println("refused " + error.getMessage().replace('\n', ' '));

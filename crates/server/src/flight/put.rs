@@ -241,13 +241,20 @@ pub(super) async fn values(mut batches: FlightDataDecoder) -> Outcome<Option<Rec
     Ok(one)
 }
 
-/// Rows of values for a statement that changes something, which runs for each of them; `None` if the stream brings no values at all.
+/// Rows of values for a statement that changes something, which runs for each of them; `None` if the stream brings no columns, as that of a
+/// statement without placeholders in Java's client.
 pub(super) async fn rows_of_values(mut batches: FlightDataDecoder) -> Outcome<Option<Vec<RecordBatch>>> {
     let (mut are_given, mut rows, mut bytes, mut count) = (false, Vec::new(), 0usize, 0);
     while let Some(decoded) = ipc::guarded(batches.next()).await? {
         let payload = decoded.map_err(decode_problem)?.payload;
-        are_given |= !matches!(payload, DecodedPayload::None);
-        let DecodedPayload::RecordBatch(batch) = payload else { continue };
+        let batch = match payload {
+            DecodedPayload::RecordBatch(batch) if batch.num_columns() > 0 => batch,
+            DecodedPayload::Schema(schema) => {
+                are_given |= !schema.fields().is_empty();
+                continue;
+            }
+            _ => continue,
+        };
         bytes = bytes.saturating_add(bytes_of(&batch));
         count += batch.num_rows();
         if bytes > VALUES_BYTES_MAX || count > VALUES_ROWS_MAX {
