@@ -48,7 +48,7 @@ impl<D> BoundedDialect<D> {
 
 impl BoundedDialect<GenericDialect> {
     /// The dialect of statements.
-    fn of_statement(text: &str) -> BoundedDialect<GenericDialect> {
+    pub(crate) fn of_statement(text: &str) -> BoundedDialect<GenericDialect> {
         BoundedDialect::of(GenericDialect {}, true, text)
     }
 }

@@ -35,7 +35,9 @@ use datafusion::sql::sqlparser::parser::Parser;
 
 use self::relation::Relation;
 use self::sample_by::SampleClause;
+use crate::dialect::BoundedDialect;
 use crate::error::{Error, Result, fault};
+use crate::limits::PARSER_DEPTH_MAX;
 use crate::walk::visit_mut;
 
 /// Expands these forms, and returns whether there were any.
@@ -312,7 +314,9 @@ fn begin_of_recursion(table: &Cte) -> Option<Cte> {
 }
 
 fn with_of(text: &str) -> Result<With> {
-    let parsed = Parser::new(&GenericDialect {}).try_with_sql(&format!("WITH {text} SELECT 1"));
+    let query = format!("WITH {text} SELECT 1");
+    let dialect = BoundedDialect::of_statement(&query);
+    let parsed = Parser::new(&dialect).with_recursion_limit(PARSER_DEPTH_MAX).try_with_sql(&query);
     match parsed.and_then(|mut parser| parser.parse_query()).map(|query| query.with) {
         Ok(Some(with)) => Ok(with),
         _ => fault(format!("{text} isn't a table of WITH")),
@@ -324,7 +328,8 @@ fn with_of(text: &str) -> Result<With> {
 /// # Errors
 /// [`Error::Statement`] for a text that isn't one.
 fn expression_of(text: &str) -> Result<Expr> {
-    let parsed = Parser::new(&GenericDialect {}).try_with_sql(text);
+    let dialect = BoundedDialect::of_statement(text);
+    let parsed = Parser::new(&dialect).with_recursion_limit(PARSER_DEPTH_MAX).try_with_sql(text);
     match parsed.and_then(|mut parser| parser.parse_expr()) {
         Ok(expression) => Ok(expression),
         Err(error) => fault(error.to_string()),

@@ -13,9 +13,10 @@ use arrow::datatypes::DataType;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CastKind, DataType as SqlType, ExactNumberInfo, Expr, SetExpr, UnaryOperator, Value,
 };
-use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 use splay_store::TableSpec;
+
+use crate::dialect::BoundedDialect;
 
 /// Digits that a float always preserves.
 const FLOAT_DIGITS: usize = 15;
@@ -110,7 +111,8 @@ pub(crate) fn as_values<'a>(query: &'a str, spec: &TableSpec, positions: Option<
     if !has_long(query) {
         return Cow::Borrowed(query);
     }
-    let parsed = Parser::new(&GenericDialect {}).try_with_sql(query).and_then(|mut parser| parser.parse_query());
+    let dialect = BoundedDialect::of_statement(query);
+    let parsed = Parser::new(&dialect).try_with_sql(query).and_then(|mut parser| parser.parse_query());
     let Ok(mut parsed) = parsed else { return Cow::Borrowed(query) };
     let SetExpr::Values(values) = parsed.body.as_mut() else { return Cow::Borrowed(query) };
     let width = values.rows.first().map_or(0, |row| row.content.len());
@@ -139,7 +141,8 @@ pub(crate) fn as_value<'a>(value: &'a str, to: &DataType) -> Cow<'a, str> {
     if !is_decimal_type(to) || !has_long(value) {
         return Cow::Borrowed(value);
     }
-    let parsed = Parser::new(&GenericDialect {}).try_with_sql(value).and_then(|mut parser| parser.parse_expr());
+    let dialect = BoundedDialect::of_statement(value);
+    let parsed = Parser::new(&dialect).try_with_sql(value).and_then(|mut parser| parser.parse_expr());
     match parsed.ok().and_then(|expr| long_text(&expr)) {
         // Unless further tokens follow.
         Some(text) if value.trim().trim_matches(['(', ')']).trim().replace(' ', "") == text => {
@@ -173,6 +176,8 @@ fn has_long(text: &str) -> bool {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use datafusion::sql::sqlparser::dialect::GenericDialect;
+
     use super::*;
 
     fn rewritten_text(text: &str) -> String {

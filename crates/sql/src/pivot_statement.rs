@@ -25,6 +25,7 @@ use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 
+use crate::dialect::BoundedDialect;
 use crate::error::{Error, Result, fault};
 use crate::statements::quoted;
 use crate::syntax::is_word;
@@ -195,7 +196,8 @@ impl PivotStatement {
     fn remaining_columns(&self) -> Result<String> {
         let mut read: Vec<String> = Vec::new();
         for text in self.keys.iter().map(|key| &key.text).chain(&self.aggregates) {
-            let parsed = Parser::new(&GenericDialect {}).try_with_sql(split_alias(text).0);
+            let dialect = BoundedDialect::of_statement(text);
+            let parsed = Parser::new(&dialect).try_with_sql(split_alias(text).0);
             let expression = parsed.and_then(|mut parser| parser.parse_expr());
             let Ok(expression) = expression else { return fault(format!("PIVOT: {text} isn't an expression")) };
             each_expression(&expression, |inner| {
