@@ -7,6 +7,7 @@ use crate::delta;
 use crate::error::{Error, Result};
 use crate::load::{Load, LoadOptions, LoadReport, Removal};
 use crate::manifest::{FileEntry, Operation, Source, TableState};
+use crate::newest_date::newest_date;
 use crate::partition::{NS_PER_DAY, Period};
 use crate::publish::Publish;
 use crate::schema::{Lifecycle, Retention, TableSpec, TierRule};
@@ -403,18 +404,6 @@ fn expired_files<'a>(
     }
     report.dates = by_date.into_keys().take_while(|date| *date < first_retained).collect();
     (paths, report)
-}
-
-/// The newest date of a table's files, which is within the newest partition.
-pub(crate) fn newest_date<'a>(spec: &TableSpec, files: impl Iterator<Item = &'a FileEntry> + Clone) -> i32 {
-    let newest = files.clone().map(|entry| entry.date).max().unwrap_or_default();
-    let last = files.filter(|entry| entry.date == newest).map(|entry| entry.time_max).max();
-    match (spec.dates(), last) {
-        (Ok(mut dates), Some(time)) if !spec.partition.is_day() => {
-            dates.of(time).clamp(newest, spec.partition.last(newest))
-        }
-        _ => newest,
-    }
 }
 
 /// The rows of whole dates.

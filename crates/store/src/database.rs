@@ -16,11 +16,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 
 use crate::access::ReadAccess;
-use crate::change::newest_date;
 use crate::encryption::EncryptionKeys;
 use crate::error::{Error, Result};
 use crate::folder_layout::{READERS_LOCK, SETTINGS_FILE, WRITER_LOCK};
 use crate::manifest::{self, FileEntry, Head, HeadFile, Source, TableState};
+use crate::newest_date::newest_date;
 use crate::object::{ObjectPlace, ObjectTier};
 use crate::row_order::follow_each_other;
 use crate::schema::TableSpec;

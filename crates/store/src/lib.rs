@@ -71,6 +71,7 @@ mod load;
 mod maintain;
 mod manifest;
 mod near_names;
+mod newest_date;
 pub mod object;
 mod observer;
 mod partition;

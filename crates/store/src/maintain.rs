@@ -4,12 +4,12 @@ use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::change::newest_date;
 use crate::database::{Database, ReleasedName, Table};
 use crate::delta;
 use crate::error::{Error, Result};
 use crate::load::rewrite;
 use crate::manifest::{FileEntry, Operation};
+use crate::newest_date::newest_date;
 use crate::observer::{Observer, go_on};
 use crate::retype::{Inexact, may_retype};
 use crate::row_order::follow_each_other;

@@ -10,8 +10,8 @@
 //! docs/adr/0076-advice-by-samples.md.
 
 use super::{AdviseSettings, Goal, TierAdvice};
-use crate::change::newest_date;
 use crate::database::TableSnapshot;
+use crate::newest_date::newest_date;
 use crate::partition::Period;
 use crate::schema::{TableSpec, TierRule};
 use crate::tier::Tier;
