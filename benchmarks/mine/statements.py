@@ -5,7 +5,10 @@ import pathlib
 import re
 from dataclasses import dataclass
 
-TOKENS = re.compile(r"--[^\n]*|/\*.*?\*/|'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|;", re.DOTALL)
+from engine.builds import QUOTED
+
+
+TOKENS = re.compile(rf"{QUOTED.pattern}|;", re.DOTALL)
 INSTANT = re.compile(
     r"\b(?:TIMESTAMPTZ|TIMESTAMP WITH TIME ZONE|TIMESTAMP)\s*"
     r"'(\d{4}-\d\d-\d\d)(?:[ T](\d\d:\d\d)(:\d\d)?(\.\d+)?)?\s*(Z|UTC|[+-]\d\d(?::?\d\d)?)?'",

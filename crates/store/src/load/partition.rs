@@ -122,9 +122,10 @@ impl Load {
         {
             return has;
         }
-        let files = self.writer.table().map(|state| state.files.values()).filter(|files| files.len() > 0);
-        let newest = files.map_or(date, |files| newest_date(&self.spec, files));
-        let by_age = || self.spec.tier_of(date, newest);
+        let by_age = || {
+            let files = self.writer.table().map(|state| state.files.values()).filter(|files| files.len() > 0);
+            self.spec.tier_of(date, files.map_or(date, |files| newest_date(&self.spec, files)))
+        };
         self.options.tier.or_else(by_age).or(has).unwrap_or(Tier::Mapped)
     }
 

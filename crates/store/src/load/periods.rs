@@ -34,8 +34,7 @@ pub(crate) fn fitting_period(dates: &[i32], rows: u64, symbols: u64) -> Period {
 }
 
 impl Load {
-    /// Chooses what a partition of a new table spans: the shortest period whose partitions have rows enough, and each symbol rows enough in
-    /// them, judged by these rows.
+    /// Chooses what a partition of a new table spans, judged by these rows.
     pub(super) fn choose_partition(&mut self) -> Result<()> {
         let fullest = self.partitions.values().max_by_key(|incoming| incoming.batches.len());
         let Some(fullest) = fullest.filter(|_| self.partitions.len() >= CHOOSING_DATES_MIN) else { return Ok(()) };
